@@ -22,6 +22,7 @@ from zbackup.engines.mysql.archive.follow import MysqlLogFollower
 from zbackup.engines.mysql.copy.session import MysqlCopier
 from zbackup.engines.mysql.engine import MysqlEngine
 from zbackup.engines.mysql.options import ConnectOptions, TlsOptions
+from zbackup.engines.mysql.plain_log.plain_log import copy_of_log
 from zbackup.engines.mysql.recovery.log_reader import MysqlLogReader
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.engines.mysql.undo.session import MysqlUndoer
@@ -215,11 +216,10 @@ def _cloning(settings: Settings, instance: Instance) -> CloneRules:
 
 
 def _mysql(settings: Settings, instance: Instance) -> tuple[Engine, Recovery, LogReader, LogFollower]:
+    connect, run_dir = _connect(instance), daemon_directory(settings.run_dir)
+    plain = copy_of_log(instance.plain_log, connect, run_dir / f"{instance.name}.plain-log.lock")
     engine = MysqlEngine(
-        instance=instance.name,
-        connect=_connect(instance),
-        lock=instance.lock,
-        run_dir=daemon_directory(settings.run_dir),
+        instance=instance.name, connect=connect, lock=instance.lock, run_dir=run_dir, plain=plain
     )
     recovery = MysqlRecovery(
         flavor=instance.engine,
@@ -229,7 +229,7 @@ def _mysql(settings: Settings, instance: Instance) -> tuple[Engine, Recovery, Lo
         closed=_closed(settings),
         stall=instance.recovery.stall,
     )
-    return engine, recovery, MysqlLogReader(flavor=instance.engine), MysqlLogFollower()
+    return engine, recovery, MysqlLogReader(flavor=instance.engine, plain=plain), MysqlLogFollower(plain)
 
 
 def _mongodb(settings: Settings, instance: Instance) -> tuple[Engine, Recovery, LogReader, LogFollower]:

@@ -155,6 +155,9 @@ class FakeRecovery:
     def live_log(self, newest: BackupFiles, live: Relocation) -> LogSpan | None:
         return LogSpan(position(0), position(len(self._log(live))))
 
+    def bring_up_to_date(self, live: BackupFiles) -> None:
+        """Its log is in files."""
+
     def live_log_damage(
         self, newest: BackupFiles, live: Relocation, most: int | None = None
     ) -> tuple[LogDamage, ...]:

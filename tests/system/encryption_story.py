@@ -1,13 +1,22 @@
 """Encrypted tables and logs, told once for each kind of server."""
 
 import json
+import stat
 from collections.abc import Callable
+from pathlib import Path
 
 from tests.lab.mysql_fixture import DatabaseServer
+from tests.lab.pool import ODD_DATASET
+from tests.system.archive_story import lose_and_get_back
 from tests.system.house import House, local, next_second, utc
 from tests.system.portrait import portrait
 
 TABLE = {"mysql": "ENCRYPTION='Y'", "mariadb": "ENCRYPTED=YES"}
+
+
+def plain_place(house: House) -> Path:
+    """Where the copy of the log is kept: on a dataset of its own below the instance's."""
+    return house.pool.dataset(f"{ODD_DATASET}/plain").mountpoint / "log"
 
 
 class EncryptionStory:
@@ -61,3 +70,48 @@ class EncryptionStory:
                 assert portrait(clone) == wanted, to
             assert report["recovered"]["base_exact"] is (taken["lock"] in ("ftwrl", "backup-stage"))
             house.destroy("as-it-is")
+
+    def test_an_account_that_may_not_have_the_log_sent_is_told_the_grant(self, house: House) -> None:
+        copy = plain_place(house)
+        house.settle(plain_log=str(copy), lock="auto")
+        grant = "GRANT REPLICATION SLAVE ON *.* TO 'zbackup'@'localhost'"
+        checked = house.zb("check", "--json")
+        findings = {f["subject"]: f for f in json.loads(checked.out)["data"][0]["findings"]}
+        assert grant in findings["privileges"]["text"] and "recovery" not in findings, findings
+        before = house.state()
+        assert grant in house.zb("snapshot", "-q").refused(7)
+        assert house.state() == before
+        house.server.sql(grant)
+
+    def test_a_copy_of_the_encrypted_log_leads_to_its_moments(self, house: House) -> None:
+        server = house.server
+        taken = house.snapshot()
+        assert taken["lock"] in ("ftwrl", "backup-stage")
+        copy = plain_place(house)
+        held = sorted(copy.iterdir())
+        assert stat.S_IMODE(copy.stat().st_mode) == 0o700 and copy.stat().st_uid == 0
+        assert {(stat.S_IMODE(f.stat().st_mode), f.stat().st_uid) for f in held} == {(0o600, 0)}
+        server.sql("UPDATE shop.customers SET email = CONCAT('copied', id)")
+        moment = next_second()
+        with server.connect() as connection:
+            wanted = portrait(connection)
+        server.sql("DELETE FROM shop.customers")
+        assert house.zb("window").rc == 0
+        assert b"copied" in b"".join(f.read_bytes() for f in copy.iterdir())
+        log = Path(str(server.sql("SELECT @@log_bin_basename")[0][0])).parent
+        assert b"copied" not in b"".join(f.read_bytes() for f in log.iterdir())
+        report = house.restore(moment, "moment")
+        with house.clone(report) as clone:
+            assert portrait(clone) == wanted
+        shown, _ = house.log("--table", "shop.customers", "--since", local(moment))
+        assert [each["tables"] for each in shown], shown
+        house.destroy("moment")
+        checked = house.zb("check", "--json")
+        findings = [f for f in json.loads(checked.out)["data"][0]["findings"] if f["severity"] == "critical"]
+        assert not findings, findings
+
+    def test_the_host_is_lost_and_what_was_archived_of_the_encrypted_log_comes_back(
+        self, house: House
+    ) -> None:
+        """The last, for nothing is left. The keys are elsewhere, as they have to be for the tables."""
+        lose_and_get_back(house, from_files=False)

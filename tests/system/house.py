@@ -104,6 +104,11 @@ class Zbackup:
         file.write_text("\n".join(lines) + "\n")
         return file
 
+    def settle(self, **more: object) -> None:
+        """From now on the instance's table says this, too."""
+        self._instance |= more
+        self.default = self.configure("default")
+
     def begin(
         self, *words: str, config: Path | None = None, environment: Mapping[str, str] | None = None
     ) -> Run:

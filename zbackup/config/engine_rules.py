@@ -26,6 +26,8 @@ def of_engine(_: str, table: dict[str, Any]) -> Iterator[Found]:
     if isinstance(lock, dict):
         yield from _lock(lock, mongodb=mongodb)
     yield from _masking(table.get("clones"), mongodb=mongodb)
+    if mongodb and "plain_log" in table:
+        yield ("plain_log",), "has no meaning for mongodb"
     if mongodb:
         yield from _one_way_to_a_mongod(table)
 

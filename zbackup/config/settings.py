@@ -141,6 +141,11 @@ class Instance(Table):
     )
     ship: tuple[Ship, ...] = Field(default=(), description="where its backups are copied to")
     archive: Archive | None = Field(default=None, description="where its log is archived while it is written")
+    plain_log: AbsolutePath | None = Field(
+        default=None,
+        description="mysql, mariadb: a directory on one of the datasets for a copy of the binary log, "
+        "decrypted, made of what the server sends and read instead of its files; for encrypted logs",
+    )
 
     _name: str = PrivateAttr("")
 

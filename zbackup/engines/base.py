@@ -177,10 +177,7 @@ class LogReader(Protocol):
         """
 
     def log_span(self, record: Record, where: Relocation, since: Record | None = None) -> LogSpan | None:
-        """The log among a backup's files; None when it cannot be told from the record and the files.
-
-        `since` as for `reach`.
-        """
+        """The log among a backup's files, None when they do not tell; `since` as for `reach`."""
 
     def live_log(self, newest: BackupFiles, live: Relocation) -> LogSpan | None:
         """The server's own log as it is now, when it is the one that the newest backup holds.
@@ -194,10 +191,12 @@ class LogReader(Protocol):
     ) -> tuple[LogDamage, ...] | None:
         """Tell what keeps the server's own log from being read behind the newest backup.
 
-        Arguments as for `live_log`; no more than `most` bytes are read (None: a few seconds' worth). () where
-        it is sound, None where the server's files do not tell. Raise NotRecoverable when it is another log,
-        or there is none.
+        Arguments and errors as for `live_log`; no more than `most` bytes are read (None: a few seconds'
+        worth). () where it is sound, None where the server's files do not tell.
         """
+
+    def bring_up_to_date(self, live: BackupFiles) -> None:
+        """See to it that files have all of the server's log. Raise DatabaseError, or Refused."""
 
     @property
     def log_delay_s(self) -> float:

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 
+LOG_BEHIND = "log_behind"
+"""In Record.server: why a copy of the server's log could not be brought up to date when it was kept."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:

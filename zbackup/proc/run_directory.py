@@ -64,7 +64,7 @@ def prepare(shared: Path) -> None:
 
 def _make_shared(shared: Path) -> None:
     """The daemon's also when root comes first, as far as this host has a daemon."""
-    owner = _daemon() if shared.name == DAEMON and os.geteuid() == 0 else None
+    owner = daemon_user() if shared.name == DAEMON and os.geteuid() == 0 else None
     if not owner or secure_files.exists(shared):
         secure_files.ensure_directory(shared)
         return
@@ -75,7 +75,8 @@ def _make_shared(shared: Path) -> None:
         raise
 
 
-def _daemon() -> tuple[int, int] | None:
+def daemon_user() -> tuple[int, int] | None:
+    """User and group id that the daemon has where systemd starts it; None where there is no such user."""
     try:
         found = pwd.getpwnam(USER)
     except KeyError:

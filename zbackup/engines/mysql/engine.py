@@ -1,7 +1,7 @@
 """MySQL, Percona Server and MariaDB as zbackup's jobs see them."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +10,8 @@ from zbackup.engines.mysql.lock import applier
 from zbackup.engines.mysql.lock.lock import STOPS_COMMITS, HeldLock, hold
 from zbackup.engines.mysql.lock.restart_applier import MarkerFile
 from zbackup.engines.mysql.options import ConnectOptions
+from zbackup.engines.mysql.plain_log.plain_log import PlainLog
+from zbackup.engines.mysql.plain_log.snapshots import REPLICA, lock_with_copy, require_whole, with_copy
 from zbackup.engines.mysql.server import assess
 from zbackup.engines.mysql.server.connection import PrivilegeMissing, connect
 from zbackup.engines.mysql.server.inspect import global_privileges, inspect, roles_in_use
@@ -20,17 +22,20 @@ from zbackup.model.server import LockChoice, ServerFacts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MysqlEngine:
-    """See engines.base.Engine. `run_dir` keeps the note that an applier is stopped."""
+    """See engines.base.Engine. `run_dir` keeps the note that an applier is stopped. `plain`: the log is read
+    from this copy, which is made of what the server sends."""
 
     instance: str
     connect: ConnectOptions
     lock: Lock
     run_dir: Path
+    plain: PlainLog | None = None
 
     def inspect(self) -> ServerFacts:
         """See engines.base.Engine."""
         with connect(self.connect) as connection:
-            return inspect(connection)
+            facts = inspect(connection)
+        return with_copy(facts, self.plain.directory) if self.plain else facts
 
     def heal(self) -> None:
         """See engines.base.Engine."""
@@ -38,7 +43,8 @@ class MysqlEngine:
 
     def choose_lock(self, facts: ServerFacts) -> LockChoice:
         """See engines.base.Engine."""
-        return assess.choose(self.lock.kind, facts)
+        choice = assess.choose(self.lock.kind, facts)
+        return lock_with_copy(self.lock.kind, choice) if self.plain else choice
 
     def require_privileges(self, facts: ServerFacts, kind: LockKind) -> None:
         """See engines.base.Engine."""
@@ -51,10 +57,29 @@ class MysqlEngine:
             if lacking := missing(granted, kind, replica=replica, mariadb=mariadb):
                 orders = "; ".join(grant(name, account) for name in lacking)
                 raise PrivilegeMissing(f"{account} lacks what the lock {kind} needs: {orders}")
+            if self.plain and REPLICA not in granted:
+                raise PrivilegeMissing(
+                    f"{account} may not read the log from the server (plain_log): {grant(REPLICA, account)}"
+                )
 
     @contextmanager
     def consistent(self, facts: ServerFacts, kind: LockKind) -> Iterator[HeldLock]:
-        """See engines.base.Engine."""
+        """See engines.base.Engine. With a copy of the log, that has all of it before the body runs."""
+        with self._copied() if self.plain else nullcontext(), self._held(facts, kind) as held:
+            if self.plain:
+                require_whole(self.plain, held.position)
+            yield held
+
+    @contextmanager
+    def _copied(self) -> Iterator[None]:
+        """The copy has what was written up to now: little is left for when the server stands still."""
+        assert self.plain is not None
+        with self.plain.alone():
+            self.plain.read_on()
+            yield
+
+    @contextmanager
+    def _held(self, facts: ServerFacts, kind: LockKind) -> Iterator[HeldLock]:
         if facts.role == "replica" and kind in STOPS_COMMITS:
             with (
                 applier.paused(self.connect, self.lock, self._note),

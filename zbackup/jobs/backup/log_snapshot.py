@@ -13,8 +13,10 @@ from typing import Final
 from zbackup.catalog.local import Catalog
 from zbackup.jobs.backup.complete_record import finish
 from zbackup.jobs.backup.snapshot import UNLOCKED_LIMIT_S, find, free_name
-from zbackup.jobs.context import Context, mounted
-from zbackup.model.backup import Backup
+from zbackup.jobs.context import Context, live_files, mounted
+from zbackup.model.backup import Backup, BackupFiles
+from zbackup.model.errors import DatabaseError
+from zbackup.model.log import LOG_BEHIND
 from zbackup.model.record import Record, to_properties
 
 NOTHING_SAID: Final[Mapping[str, str]] = MappingProxyType({})
@@ -33,6 +35,7 @@ def snapshot_log(
     `before` are the backups there are. `position` is up to where the log certainly leads, if that is known,
     and `said` what else is to be recorded of the server.
     """
+    said = {**said, **_brought_up_to_date(ctx, catalog, like)}
     time.sleep(ctx.log_reader.log_delay_s)
     members = tuple(sorted(mounted(catalog.datasets).items()))
     record = Record(
@@ -54,3 +57,13 @@ def snapshot_log(
     names = [f"{dataset}@{name}" for dataset, _ in members]
     ctx.zfs.snapshot(names, to_properties(record), timeout=UNLOCKED_LIMIT_S)
     return finish(ctx, find(ctx, record, names), catalog.places, before)
+
+
+def _brought_up_to_date(ctx: Context, catalog: Catalog, like: Record) -> Mapping[str, str]:
+    """Return what is to be recorded of a log that is a copy, and of a server that is down: no more is had."""
+    try:
+        ctx.log_reader.bring_up_to_date(BackupFiles(like, live_files(catalog.datasets)))
+    except DatabaseError as failure:
+        ctx.progress.note(f"what the server wrote last may be missing, as its log is read from it: {failure}")
+        return {LOG_BEHIND: " ".join(str(failure).split())}
+    return {}

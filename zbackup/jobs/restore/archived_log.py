@@ -300,6 +300,7 @@ def _or_no(proves: Callable[[ArchivedFile], bool], other: ArchivedFile) -> bool:
 def log_members(record: Record, facts: Sequence[str] = LOG_PATHS) -> list[int]:
     """The numbers of the members that the log is on; all where that is not known."""
     mounts = [mountpoint for _, mountpoint in record.members]
+    facts = ("plain_log",) if record.server.get("plain_log") else facts
     paths = [path for each in facts if (path := record.server.get(each, ""))]
     owners = {owner_of(path, mounts) for path in paths}
     return [n for n, mount in enumerate(mounts) if mount in owners] or list(range(len(mounts)))

@@ -51,6 +51,9 @@ class MongoLogReader:
         """Nobody can tell: a mongod alone can read its files, and ends where it cannot."""
         return None
 
+    def bring_up_to_date(self, live: BackupFiles) -> None:
+        """See engines.base.LogReader: the oplog is the server's own."""
+
     @property
     def log_delay_s(self) -> float:
         """A write that did not ask for the journal is there with the next commit of it."""

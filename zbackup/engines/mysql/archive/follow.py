@@ -1,15 +1,16 @@
 """Read a server's binary log while it is written: what of it is whole, durable, and as it was archived.
 
-The server is not asked. A file is looked at up to the last whole transaction that is there, and synced
-through a descriptor of our own: with sync_binlog = 0 or behind a group that has not been synced yet, the
-server would have less after a power failure than was archived. What is in front of that place neither the
-server nor its crash recovery changes, but for the flag "in use"; what changed all the same is seen by
-comparing.
+The server is not asked, unless its log is read from a copy (see plain_log). A file is looked at up to the
+last whole transaction that is there, and synced through a descriptor of our own: with sync_binlog = 0 or
+behind a group that has not been synced yet, the server would have less after a power failure than was
+archived. What is in front of that place neither the server nor its crash recovery changes, but for the flag
+"in use"; what changed all the same is seen by comparing.
 """
 
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +21,7 @@ from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import moment, opened_live
 from zbackup.engines.mysql.binlog.scan import Scanner
+from zbackup.engines.mysql.plain_log.plain_log import PLAIN_LOG, PlainLog, require_current
 from zbackup.engines.mysql.recovery.covered_log import held_files, unbroken
 from zbackup.model.archive import TAIL, ArchivedFile, head_hash, server_key, tail_hash
 from zbackup.model.backup import BackupFiles
@@ -38,8 +40,12 @@ _Known = tuple[tuple[int, int], str, int, datetime | None]
 
 @dataclass(slots=True)
 class MysqlLogFollower:
-    """See engines.base.LogFollower. Remembers how far it has read, so that nothing is read twice."""
+    """See engines.base.LogFollower. Remembers how far it has read, so that nothing is read twice.
 
+    `plain`: the log is a copy, which is made of what the server sends.
+    """
+
+    plain: PlainLog | None = None
     _known: dict[Path, _Known] = field(default_factory=dict)
 
     def look(
@@ -53,6 +59,7 @@ class MysqlLogFollower:
         """See engines.base.LogFollower."""
         # What was acknowledged before is in the files that are listed, or in older ones.
         read = now()
+        require_current(self.plain, live)
         paths = _unbroken(held_files(*live))
         newest = max((each.file.number for each in archived), default=None)
         first = _wanted_first(since, paths) if newest is None else 0
@@ -102,6 +109,8 @@ class MysqlLogFollower:
                 return None
             end, committed = self._whole(path, identity, head, scanner)
             os.fdatasync(descriptor.fileno())
+            if record.server.get(PLAIN_LOG):
+                _sync_original(live, path.name)
             up_to_date = end == scanner.size and record.role != "replica"
         complete = None if closed else read if up_to_date else _credible(committed, read)
         return WrittenFile(
@@ -132,6 +141,14 @@ class MysqlLogFollower:
             self._known.clear()
         self._known[path] = (identity, head, end, committed)
         return end, committed
+
+
+def _sync_original(live: BackupFiles, name: str) -> None:
+    """Sync the server's own file, which has what was sent: it is not to have less than was archived."""
+    record, where = live
+    original = where.path(str(Path(record.fact("log_bin_basename")).with_name(name)))
+    with suppress(FileNotFoundError), secure_files.open_regular(original) as file:
+        os.fdatasync(file.fileno())
 
 
 def _credible(committed: datetime | None, read: datetime) -> datetime | None:

@@ -58,7 +58,9 @@ class Scanner:
         self.format: Format | None = None
         magic = data[:FIRST_EVENT]
         if magic == events.MAGIC_ENCRYPTED:
-            raise BinlogEncrypted(f"{name} is encrypted (binlog_encryption): it cannot be read from outside")
+            raise BinlogEncrypted(
+                f"{name} is encrypted (binlog_encryption): it cannot be read from outside, see plain_log"
+            )
         if magic != events.MAGIC[: len(magic)] and self._last_written() > FIRST_EVENT:
             raise BinlogDamaged(f"{name} is not a binlog: it starts with {magic.hex(' ')}")
         self._read_format()
@@ -257,7 +259,7 @@ class Scanner:
             self._trailer = CHECKSUM_SIZE if self.format.checksum else 0
         elif kind == events.START_ENCRYPTION:
             raise BinlogEncrypted(
-                f"{self._name} is encrypted (encrypt_binlog): it cannot be read from outside"
+                f"{self._name} is encrypted (encrypt_binlog): it cannot be read from outside, see plain_log"
             )
         elif kind not in BETWEEN and not self._data[position + events.FLAGS_AT] & events.FLAG_IGNORABLE:
             raise self.damaged(position, f"event of type {kind} where a transaction should start")

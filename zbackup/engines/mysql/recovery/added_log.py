@@ -1,5 +1,6 @@
 """Add log files to a clone of a backup, so that it holds more of its server's log than the backup does."""
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -10,6 +11,7 @@ from zbackup.engines.mysql.binlog.events import FIRST_EVENT, HEADER_SIZE, SHAPE
 from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.same_log import HEAD, TAIL, without_flag
+from zbackup.engines.mysql.plain_log.plain_log import PLAIN_LOG
 from zbackup.engines.mysql.recovery.covered_log import end_of, held_files
 from zbackup.engines.owner import owner_of
 from zbackup.model.added_log import AddedFile, NotContinued
@@ -37,12 +39,12 @@ def add_log(subject: BackupFiles, added: Sequence[AddedFile], progress: Progress
     held = held_files(record, where)
     first, end = added[0], LogPosition.parse(record.log_to)
     held = [file for file in held if sequence(file.name) <= end.sequence]
-    newest = held[-1] if held else where.path(record.fact("log_bin_index"))
+    newest = held[-1] if held else where.path(record.server.get(PLAIN_LOG) or record.fact("log_bin_index"))
     if newest.name != end.file:
         raise GapError(f"{record.called} does not hold {end.file}, in which its log ends")
     _require_next(newest, end, added)
     _require_same(newest, end.offset, first)
-    owner = owner_of(newest)
+    owner = owner_of(newest) if not record.server.get(PLAIN_LOG) else (os.geteuid(), os.getegid())
     total, done = sum(each.size for each in added) - end.offset, 0
     secure_files.truncate(newest, end.offset, owner[0])
     for index, file in enumerate(added):
@@ -132,6 +134,8 @@ def _forget_gtid_index(file: Path) -> None:
 
 def _write_index(subject: BackupFiles, names: Sequence[str], owner: tuple[int, int]) -> None:
     record, where = subject
+    if record.server.get(PLAIN_LOG):
+        return  # a copy of a log has none
     directory = PurePosixPath(record.fact("log_bin_basename")).parent
     text = "".join(f"{directory / name}\n" for name in names)
     index = where.path(record.fact("log_bin_index"))

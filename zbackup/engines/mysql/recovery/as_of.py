@@ -12,6 +12,7 @@ from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition
 from zbackup.engines.mysql.binlog.reader import begun, describe, microseconds, opened
 from zbackup.engines.mysql.recovery.verify_replay import is_exact
 from zbackup.model.commit_times import Rules
+from zbackup.model.log import LOG_BEHIND
 from zbackup.model.log_order import Contradiction, Found, OrderWatch
 from zbackup.model.moment import utc_text
 from zbackup.model.record import Record
@@ -76,7 +77,7 @@ def reach(record: Record, seen: Seen, ceiling: datetime, since: Record | None = 
         return Reach(as_of=record.taken, complete_to=record.taken)
     last = max(known, default=ceiling)
     as_of = ceiling if seen.open_end else last
-    if record.role == "replica" or record.log_ended:
+    if record.role == "replica" or record.log_ended or record.server.get(LOG_BEHIND):
         return Reach(as_of=as_of, complete_to=min(last, as_of), out_of_order=seen.out_of_order)
     begun = min(seen.begun, ceiling) if seen.begun else as_of
     return Reach(as_of=max(as_of, begun), complete_to=record.taken, out_of_order=seen.out_of_order)

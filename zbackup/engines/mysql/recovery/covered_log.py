@@ -9,6 +9,7 @@ from zbackup.engines.mysql.binlog.files import log_files, sequence
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import last_in_file
 from zbackup.engines.mysql.binlog.same_log import require_same_log
+from zbackup.engines.mysql.plain_log.plain_log import PLAIN_LOG
 from zbackup.engines.mysql.server.assess import UNREADABLE_LOG
 from zbackup.model.backup import BackupFiles
 from zbackup.model.log import LogSpan
@@ -22,8 +23,11 @@ def is_readable(record: Record) -> bool:
 
 
 def held_files(record: Record, where: Relocation) -> list[Path]:
-    """The files of the log, oldest first. Raise GapError when there are none."""
+    """The files of the log, or of the copy that is kept of it, oldest first. Raise GapError when there are
+    none."""
     base = Path(record.fact("log_bin_basename"))
+    if plain := record.server.get(PLAIN_LOG):
+        return log_files(None, where.path(plain), base.name)
     return log_files(where.path(record.fact("log_bin_index")), where.path(str(base.parent)), base.name)
 
 

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from zbackup.engines.mysql.binlog.find_unreplayable import LIVE, find_unreplayable
 from zbackup.engines.mysql.binlog.position import LogPosition, described
+from zbackup.engines.mysql.plain_log.plain_log import PlainLog, require_current
 from zbackup.engines.mysql.recovery.as_of import latest_certain, look, reach, reach_without_log
 from zbackup.engines.mysql.recovery.covered_log import (
     end_of,
@@ -41,9 +42,13 @@ from zbackup.model.unreplayable import Unreplayable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MysqlLogReader:
-    """Reads the log of MySQL, Percona Server and MariaDB."""
+    """Reads the log of MySQL, Percona Server and MariaDB.
+
+    `plain`: it is a copy, which is made of what the server sends.
+    """
 
     flavor: str
+    plain: PlainLog | None = None
 
     def reach(
         self, record: Record, where: Relocation, created: datetime, since: Record | None = None
@@ -73,13 +78,19 @@ class MysqlLogReader:
 
     def live_log(self, newest: BackupFiles, live: Relocation) -> LogSpan:
         """See engines.base.LogReader."""
+        self.bring_up_to_date(BackupFiles(newest.record, live))
         return live_span(newest, live)
 
     def live_log_damage(
         self, newest: BackupFiles, live: Relocation, most: int | None = None
     ) -> tuple[LogDamage, ...]:
         """See engines.base.LogReader."""
+        self.bring_up_to_date(BackupFiles(newest.record, live))
         return damage(newest, live, most=most)
+
+    def bring_up_to_date(self, live: BackupFiles) -> None:
+        """See engines.base.LogReader. Nothing is to be done where the server's own files are read."""
+        require_current(self.plain, live)
 
     @property
     def log_delay_s(self) -> float:
@@ -121,6 +132,8 @@ class MysqlLogReader:
         """See engines.base.LogReader."""
         if not is_readable(subject.record):
             return ()
+        if live:
+            self.bring_up_to_date(subject)
         files, seen = held_files(*subject), LIVE if live else None
         return tuple(find_unreplayable(files, LogPosition.parse(after), seen=seen))
 

@@ -12,6 +12,7 @@ from zbackup.engines.mysql.binlog.reader import last_in_file
 from zbackup.engines.mysql.binlog.torn_end import torn_at
 from zbackup.engines.mysql.clone.clone_server import CloneServer, Temporary
 from zbackup.engines.mysql.clone.program import find_program
+from zbackup.engines.mysql.plain_log.plain_log import PLAIN_LOG
 from zbackup.engines.mysql.recovery import (
     in_doubt,
     memory_tables,
@@ -255,12 +256,13 @@ class MysqlRecovery:
 def _out_of_sight(base: Files, newest: Path, log: Sequence[Path]) -> Files:
     """The base's files, for a server that does not see the clone of the log, where it need not.
 
-    MariaDB's gets a log through the network, MySQL's copies of a small one. `newest` is the base's own newest
-    file of the log.
+    MariaDB's gets a log through the network, MySQL's copies of a small one, or one that is root's. `newest`
+    is the base's own newest file of the log.
     """
     since = LogPosition.of(newest.name, 0).sequence
     replayed = [file for file in log if LogPosition.of(file.name, 0).sequence >= since]
-    if base.record.engine == "mysql" and not replay_mysql.is_small(replayed):
+    root_only = base.record.server.get(PLAIN_LOG)
+    if base.record.engine == "mysql" and not root_only and not replay_mysql.is_small(replayed):
         return base
     others = tuple(str(home) for home in base.beside if home != base.home)
     return replace(base, beside=(), hide=(*base.hide, *others))

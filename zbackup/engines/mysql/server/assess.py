@@ -49,7 +49,8 @@ def blockers(
         "this replica does not log what it applies: set log_replica_updates = ON (log_slave_updates on "
         "MariaDB and older MySQL)": bool(channels) and not updates_logged,
         f"the binlog leaves databases out ({', '.join(log.filters)})": bool(log.filters),
-        f"{BINLOG_ENCRYPTED} ({', '.join(encrypted)}): zbackup cannot read it": bool(encrypted),
+        f"{BINLOG_ENCRYPTED} ({', '.join(encrypted)}): zbackup cannot read it, unless the server sends it: "
+        "set plain_log": bool(encrypted),
         "the binlog is kept inside InnoDB (binlog_storage_engine): zbackup cannot read it": bool(
             variables.get("binlog_storage_engine")
         ),

@@ -27,6 +27,10 @@ OWN_SETTINGS = (
 CONNECT_LIMIT_S = 10
 LOADED_AT_ONCE = 64 << 10
 
+_DUMP = struct.Struct("<IHI")
+_DUMP_TO_END, _DUMP_ANNOTATED = 1, 2
+"""Offset, flags and a replica's number: 0 for none (both manuals, "COM_BINLOG_DUMP")."""
+
 # 1698 is ACCESS_DENIED_NO_PASSWORD_ERROR, which PyMySQL does not name: an account that logs in by its socket.
 SECURE_TRANSPORT_REQUIRED = 3159
 
@@ -171,6 +175,22 @@ class Connection:
                     more = bool(cursor.nextset())
         except pymysql.MySQLError as failure:
             raise self._named(failure, f"statement {number}") from None
+
+    def binlog(self, file: str, offset: int, *, annotated: bool) -> Iterator[bytes]:
+        """The events of the binary log from there on, as a replica gets them, until there are no more.
+
+        `annotated`: MariaDB's texts of statements, too. The session is closed at the end.
+        """
+        raw, flags = cast(Any, self._raw), _DUMP_TO_END | (_DUMP_ANNOTATED if annotated else 0)
+        try:
+            raw._execute_command(COMMAND.COM_BINLOG_DUMP, _DUMP.pack(offset, flags, 0) + file.encode())
+            while not (packet := raw._read_packet()).is_eof_packet():
+                yield packet.get_all_data()[1:]
+        except pymysql.MySQLError as failure:
+            raise self._named(failure, "reading its binary log") from None
+        finally:
+            # What is under way would be fetched first.
+            raw._force_close()
 
     def keep_for(self, seconds: float) -> None:
         """The session may be silent for that long, or a little longer, before the server ends it."""
