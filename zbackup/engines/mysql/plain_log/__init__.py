@@ -1,1 +1,7 @@
-"""A copy of a server's binary log as it is sent to replicas: in the clear. Read first: plain_log."""
+"""A copy of a server's binary log as it is sent to replicas: in the clear, for logs that are encrypted.
+
+Files with the bytes that the log would have without encryption, on a dataset of the instance.
+
+Used by: app, engines.mysql. Read first: plain_log; then sent_log (a session with the server) and
+snapshots (what it means for a backup).
+"""
