@@ -95,7 +95,7 @@ class EncryptionStory:
         moment = next_second()
         with server.connect() as connection:
             wanted = portrait(connection)
-        server.sql("UPDATE shop.customers SET email = 'gone'")
+        server.sql("UPDATE shop.customers SET email = CONCAT('gone', id)")
         assert house.zb("window").rc == 0
         assert b"copied" in b"".join(f.read_bytes() for f in copy.iterdir())
         log = Path(str(server.sql("SELECT @@log_bin_basename")[0][0])).parent
