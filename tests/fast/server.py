@@ -39,7 +39,7 @@ UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 class Server:
     """Production. `locked` while nobody can write; `healed` counts how often leftovers were looked for.
     `blockers` are what it says of why no moment could be recovered; without a log it writes none. `damage` is
-    what is wrong with that.
+    what is wrong with that. `sealed`: nobody but itself reads it.
     """
 
     running: bool = True
@@ -49,6 +49,7 @@ class Server:
     healed: int = 0
     blockers: tuple[str, ...] = ()
     damage: tuple[LogDamage, ...] = ()
+    sealed: bool = False
 
     @property
     def logs(self) -> bool:
@@ -156,7 +157,9 @@ class FakeRecovery:
         return LogSpan(position(0), position(len(self._log(live))))
 
     def bring_up_to_date(self, live: BackupFiles) -> None:
-        """Its log is in files."""
+        """Its log is in files; of one that is sealed these are a copy."""
+        if self.world.server.sealed and not self.world.server.running:
+            raise DatabaseError("it does not answer")
 
     def live_log_damage(
         self, newest: BackupFiles, live: Relocation, most: int | None = None

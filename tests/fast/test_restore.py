@@ -219,6 +219,31 @@ def test_nothing_less_is_restored_where_the_server_stopped_to_log(world: World, 
     require_nothing_left(world)
 
 
+def test_nothing_less_is_restored_where_a_server_that_is_down_alone_can_read_its_log(
+    world: World, ctx: Context
+) -> None:
+    """What was read of it before can be had, and all of it when it is asked for as that."""
+    world.commit()
+    read = max(world.server.times)
+    before = Moment(world.server.times[read], "before", ZoneInfo("UTC"))
+    world.server.sealed, world.server.running = True, False
+    world.state.elapsed += timedelta(minutes=1)
+    after = Moment(world.now, "after", ZoneInfo("UTC"))
+    kept = portrait(world)
+    for less in (after, Moment(world.now, "now", ZoneInfo("UTC"), is_now=True)):
+        for asked in (plan_restore, restore):
+            with pytest.raises(NotRecoverable, match=r"has to send.*does not answer.*--to latest"):
+                asked(ctx, less, OPTIONS)
+    assert portrait(world) == kept
+    restore(ctx, before, OPTIONS)
+    assert max(world.content(ROWS)["rows"]) == read - 1
+    clones.destroy([ctx], "r1")
+    restore(ctx, LOCAL.latest(ctx, OPTIONS), OPTIONS)
+    assert max(world.content(ROWS)["rows"]) == read
+    clones.destroy([ctx], "r1")
+    require_nothing_left(world)
+
+
 def test_a_live_log_that_cannot_be_read_is_not_promised(world: World, ctx: Context) -> None:
     """`status` and `window` ask the same."""
     promised = window(ctx).window

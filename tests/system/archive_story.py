@@ -4,7 +4,9 @@ A server under write load is archived every second. It is killed together with t
 destroyed, and what the destination has is restored and judged by the journal of what was acknowledged.
 """
 
+import base64
 import contextlib
+import os
 import shlex
 import signal
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +17,7 @@ from typing import Any
 
 from tests.lab.load import Load, verify
 from tests.lab.pool import PoolError, create_pool, run
+from tests.lab.s3_server import ACCESS, SECRET, client, s3_server
 from tests.system.house import House, after_writing, checksums, local, next_second, now, utc, wait_until
 from tests.system.program import Result
 from tests.unit.docs.typed import typed
@@ -159,6 +162,40 @@ def on_another_pool(house: House) -> Iterator[tuple[Path, Callable[..., Result]]
         there.destroy()
 
 
+@contextlib.contextmanager
+def in_a_bucket(house: House) -> Iterator[tuple[Path, Callable[..., Result]]]:
+    """The same with a destination in a bucket, encrypted."""
+    new = create_pool()
+    files = {"secret": SECRET, "key": base64.b64encode(os.urandom(32)).decode()}
+    for name, text in files.items():
+        (house.home / name).write_text(text)
+        (house.home / name).chmod(0o600)
+    with s3_server() as server:
+        client(server).create_bucket(Bucket="lost")
+        s3 = {
+            "endpoint": server.endpoint,
+            "region": "us-east-1",
+            "access_key": ACCESS,
+            "secret_key": {"file": str(house.home / "secret")},
+            "path_style": True,
+            "key": {"file": str(house.home / "key")},
+        }
+        ship = {"name": "here", "to": "s3://lost/host", "initial": "allow", "s3": s3}
+        burnt = house.configure(
+            "burnt",
+            datasets=[f"{new.name}/gone"],
+            ship=[ship],
+            recovery={"clones": f"{new.name}/back", "mountpoint": str(new.home / "back")},
+        )
+        try:
+            yield house.configure("archiving", **archiving(ship)), lambda *w: house.zb(*w, config=burnt)
+        finally:
+            new.destroy()
+
+
+Elsewhere = Callable[[House], contextlib.AbstractContextManager[tuple[Path, Callable[..., Result]]]]
+
+
 def purge_and_reset(house: House, config: Path) -> None:
     """What is purged before it was archived comes from a snapshot; behind a RESET there is a new epoch."""
 
@@ -198,9 +235,11 @@ def purge_and_reset(house: House, config: Path) -> None:
     assert house.zb("ship", config=config).rc == 0
 
 
-def lose_and_get_back(house: House, *, from_files: bool = True) -> None:
-    """The whole story of a house, with a destination on another pool."""
-    with on_another_pool(house) as (config, back):
+def lose_and_get_back(
+    house: House, *, from_files: bool = True, elsewhere: Elsewhere = on_another_pool
+) -> None:
+    """The whole story of a house, with a destination on another pool, or where it is said."""
+    with elsewhere(house) as (config, back):
         house.snapshot(config)
         assert house.zb("ship", config=config).rc == 0
         purge_and_reset(house, config)

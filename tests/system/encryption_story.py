@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.lab.mysql_fixture import DatabaseServer
 from tests.lab.pool import ODD_DATASET
-from tests.system.archive_story import lose_and_get_back
+from tests.system.archive_story import Elsewhere, lose_and_get_back, on_another_pool
 from tests.system.house import House, local, next_second, utc
 from tests.system.portrait import portrait
 
@@ -20,7 +20,9 @@ def plain_place(house: House) -> Path:
 
 
 class EncryptionStory:
-    """The tests, in the order of the story."""
+    """The tests, in the order of the story. `elsewhere`: what is left when the host is lost."""
+
+    elsewhere: Elsewhere = staticmethod(on_another_pool)
 
     def test_encrypted_tables_are_back(self, house: House) -> None:
         server = house.server
@@ -110,8 +112,32 @@ class EncryptionStory:
         findings = [f for f in json.loads(checked.out)["data"][0]["findings"] if f["severity"] == "critical"]
         assert not findings, findings
 
+    def test_a_server_that_is_down_alone_knows_what_it_wrote_last(
+        self, house: House, encrypt_log: Callable[[House], DatabaseServer]
+    ) -> None:
+        server = house.server
+        server.sql("UPDATE shop.customers SET email = CONCAT('read', id)")
+        moment = next_second()
+        with server.connect() as connection:
+            wanted = portrait(connection)
+        server.sql("UPDATE shop.customers SET email = CONCAT('read, too', id)")
+        with server.connect() as connection:
+            last = portrait(connection)
+        assert house.zb("window").rc == 0
+        server.stop()
+        assert "plain_log" in house.zb(*house.restoring("now", "never"), "-q").refused(5)
+        for to, name, there in ((moment, "before", wanted), ("latest", "last", last)):
+            report = house.restore(to, name)
+            with house.clone(report) as clone:
+                assert portrait(clone) == there, to
+            house.destroy(name)
+        server.start()
+        if server.settings.kind == "mysql":
+            encrypt_log(house)
+        house.snapshot()
+
     def test_the_host_is_lost_and_what_was_archived_of_the_encrypted_log_comes_back(
         self, house: House
     ) -> None:
         """The last, for nothing is left. The keys are elsewhere, as they have to be for the tables."""
-        lose_and_get_back(house, from_files=False)
+        lose_and_get_back(house, from_files=False, elsewhere=self.elsewhere)

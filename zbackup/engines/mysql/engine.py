@@ -47,7 +47,9 @@ class MysqlEngine:
         return lock_with_copy(self.lock.kind, choice) if self.plain else choice
 
     def require_privileges(self, facts: ServerFacts, kind: LockKind) -> None:
-        """See engines.base.Engine."""
+        """See engines.base.Engine. Raise Refused, too, where the log's copy cannot be made."""
+        if self.plain:
+            self.plain.require_usable()
         with connect(self.connect) as connection:
             account = str(connection.one("SELECT CURRENT_USER() AS account")["account"])
             if roles_in_use(connection):

@@ -35,7 +35,8 @@ def snapshot_log(
     `before` are the backups there are. `position` is up to where the log certainly leads, if that is known,
     and `said` what else is to be recorded of the server.
     """
-    said = {**said, **_brought_up_to_date(ctx, catalog, like)}
+    if behind := log_behind(ctx, catalog, like):
+        said = {**said, LOG_BEHIND: behind}
     time.sleep(ctx.log_reader.log_delay_s)
     members = tuple(sorted(mounted(catalog.datasets).items()))
     record = Record(
@@ -59,11 +60,10 @@ def snapshot_log(
     return finish(ctx, find(ctx, record, names), catalog.places, before)
 
 
-def _brought_up_to_date(ctx: Context, catalog: Catalog, like: Record) -> Mapping[str, str]:
-    """Return what is to be recorded of a log that is a copy, and of a server that is down: no more is had."""
+def log_behind(ctx: Context, catalog: Catalog, like: Record) -> str:
+    """Have a log that is a copy brought up to date; return why it is not, as while the server is down."""
     try:
         ctx.log_reader.bring_up_to_date(BackupFiles(like, live_files(catalog.datasets)))
     except DatabaseError as failure:
-        ctx.progress.note(f"what the server wrote last may be missing, as its log is read from it: {failure}")
-        return {LOG_BEHIND: " ".join(str(failure).split())}
-    return {}
+        return " ".join(str(failure).split())
+    return ""

@@ -54,6 +54,20 @@ def require_in_log(ctx: Context, plan: RestorePlan) -> Mapping[str, str]:
     return {LOG_ENDED: lacking}
 
 
+def require_all_read(ctx: Context, plan: RestorePlan, behind: str) -> None:
+    """Raise NotRecoverable where the server's log is read through the server, and that does not answer: what
+    was not read before is wanted, maybe. `behind` is what it said, "" for a log that is here."""
+    if not behind:
+        return
+    if not _takes_what_there_is(plan.target) and not (plan.replay and plan.replay.first_skipped):
+        raise NotRecoverable(
+            "what the server wrote last is in its encrypted log alone, which it has to send (plain_log): "
+            f"{behind}; start it, or take what was read before: --to latest"
+        )
+    if not (plan.replay and plan.replay.first_skipped):
+        ctx.progress.note(f"what the server wrote last is missing, as its log is read from it: {behind}")
+
+
 def where_log_ended(plan: RestorePlan, backups: Sequence[Backup]) -> Backup | None:
     """The snapshot that holds the end of the log behind the base, where that is all that is asked for."""
     if plan.log is not None or not _takes_what_there_is(plan.target):

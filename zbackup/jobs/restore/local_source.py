@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from zbackup.jobs.backup.complete_record import finish_all
-from zbackup.jobs.backup.log_snapshot import snapshot_log
+from zbackup.jobs.backup.log_snapshot import log_behind, snapshot_log
 from zbackup.jobs.backup.prune import drop_replaced_logs
 from zbackup.jobs.context import Context
-from zbackup.jobs.restore.live_log import require_in_log, where_log_ended
+from zbackup.jobs.restore.live_log import require_all_read, require_in_log, where_log_ended
 from zbackup.jobs.restore.locate_transaction import locate
 from zbackup.jobs.restore.make_plan import (
     RestorePlan,
@@ -20,6 +20,7 @@ from zbackup.jobs.restore.make_plan import (
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.search_log import search_log
 from zbackup.jobs.restore.source import LATEST, Opened, as_it_is, labelled
+from zbackup.model.log import LOG_BEHIND
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.moment import Moment, parse_moment
 from zbackup.model.target import BackupAsItIs, BeforeTransaction, RestoreTarget
@@ -69,6 +70,7 @@ class LocalSource:
             require_whole_live_log(plan, catalog.backups, options)
             if plan.log is None and not options.stored_only:
                 require_in_log(ctx, plan)
+                require_all_read(ctx, plan, log_behind(ctx, catalog, plan.base.record))
             return plan
 
     @contextmanager
@@ -97,11 +99,15 @@ class LocalSource:
                 plan = make_plan(ctx, catalog, backups, target, options, log=newest)
             elif plan.log is None:
                 said = require_in_log(ctx, plan)
+                behind = log_behind(ctx, catalog, plan.base.record)
+                require_all_read(ctx, plan, behind)
                 ctx.progress.phase("taking a snapshot", "to read the log from")
                 taken = snapshot_log(ctx, catalog, backups, plan.base.record, said=said)
                 ctx.progress.note(f"took {taken.name} to read the log from")
                 backups = drop_replaced_logs(ctx, (*backups, taken))
                 plan = make_plan(ctx, catalog, backups, target, options, log=taken)
+                if not behind:
+                    require_all_read(ctx, plan, taken.record.server.get(LOG_BEHIND, ""))
             note_replica(ctx, plan, plan.replay)
             yield Opened(catalog, plan, alone.close)
 

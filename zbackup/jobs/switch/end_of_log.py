@@ -17,6 +17,7 @@ from zbackup.jobs.context import Context, mounted
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
 from zbackup.model.errors import ZbackupError
+from zbackup.model.log import LOG_BEHIND
 from zbackup.model.moment import utc_text
 from zbackup.model.record import STOPPED, Record
 from zbackup.model.server import ServerFacts
@@ -81,7 +82,9 @@ def _snapshot(
         taken = snapshot_log(ctx, catalog, backups, record, record.position)
         for outdated in (b for b in known if b.finished):
             discard(ctx, outdated)
-        ctx.progress.note(f"took {taken.name}, which holds the log up to its end")
+        behind = taken.record.server.get(LOG_BEHIND)
+        upto = f"what was read of the log before that ({behind})" if behind else "the log up to its end"
+        ctx.progress.note(f"took {taken.name}, which holds {upto}")
     except (ZbackupError, OSError) as failure:
         ctx.progress.note(
             f"no snapshot of the log's end could be taken: what was committed since the newest backup may be "

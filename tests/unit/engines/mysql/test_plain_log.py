@@ -304,6 +304,20 @@ def test_a_directory_that_others_may_enter_is_refused(server: SealedServer) -> N
     assert not held(server)
 
 
+def test_who_may_not_write_there_is_told_whose_it_is(
+    server: SealedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the daemon's user where root made it; check says so, and makes nothing itself."""
+    copy_of(server).require_usable()
+    assert not server.copy.exists()
+    server.copy.mkdir(mode=0o700)
+    owner, us = server.copy.stat().st_uid, os.geteuid() + 1
+    monkeypatch.setattr("zbackup.engines.mysql.plain_log.plain_log.os.geteuid", lambda: us)
+    monkeypatch.setattr("zbackup.engines.mysql.plain_log.plain_log.daemon_user", lambda: (owner, owner))
+    with pytest.raises(Refused, match=f"chown -R {us} "):
+        copy_of(server).require_usable()
+
+
 def test_a_link_in_its_place_is_not_followed(server: SealedServer, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     server.copy.symlink_to(tmp_path / "elsewhere")

@@ -9,6 +9,7 @@ import pytest
 
 from zbackup.engines.mysql.options import ConnectOptions, TlsOptions
 from zbackup.engines.mysql.server.connection import Connection, LoginRefused, _named
+from zbackup.model.errors import DatabaseError
 
 
 def test_limits_on_statements_are_not_meant_for_it() -> None:
@@ -22,6 +23,41 @@ def test_limits_on_statements_are_not_meant_for_it() -> None:
     Connection(cast(Any, raw), ConnectOptions(user="zbackup", password=lambda: ""))
     assert "/*!50708 , max_execution_time = 0 */" in said[0]
     assert "/*M!100101 , max_statement_time = 0 */" in said[0]
+
+
+class _Endless:
+    """A server's side of a session, by which an event never ends: PyMySQL puts its parts together."""
+
+    def __init__(self) -> None:
+        self.raw = pymysql.connections.Connection(defer_connect=True)
+        self.raw._sock = self.raw._rfile = cast(
+            Any, SimpleNamespace(close=lambda: None, settimeout=lambda _: 0)
+        )
+        self.sent, self.number = 0, 0
+        raw = cast(Any, self.raw)
+        raw._current_timeout, raw._next_seq_id = raw._read_timeout, 0
+        raw._execute_command = lambda *_: None
+        raw._read_bytes = self.read
+        raw._force_close = lambda: None
+
+    def read(self, count: int) -> bytes:
+        self.sent += count
+        if count == 4:
+            self.number += 1
+            return b"\xff\xff\xff" + bytes(((self.number - 1) % 256,))
+        return bytes(count)
+
+
+def test_an_event_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever owns the server's files may send anything, and it is held as a whole."""
+    monkeypatch.setattr("zbackup.engines.mysql.server.connection.MOST_EVENT", 40 << 20)
+    endless = _Endless()
+    session = object.__new__(Connection)
+    session._raw = cast(Any, endless.raw)
+    session._options = ConnectOptions(user="z", password=lambda: "")
+    with pytest.raises(DatabaseError, match="an event without end"):
+        list(session.binlog("binlog.000001", 4, annotated=False))
+    assert endless.sent <= 40 << 20
 
 
 DENIED = pymysql.OperationalError(1045, "Access denied for user 'z'@'localhost' (using password: YES)")

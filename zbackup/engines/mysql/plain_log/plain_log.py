@@ -7,6 +7,7 @@ so that another log (RESET, a crash that cut it off, another server) is seen; th
 Whoever is killed leaves an event in part at most, which is cut off. The files are for nobody else.
 """
 
+import errno
 import os
 import re
 import stat as modes
@@ -89,7 +90,8 @@ class PlainLog:
             return self._read_on(upto)
         except OSError as failure:
             what = f"the copy of the log in {self.directory} cannot be written: {failure}"
-            raise DatabaseError(what) from failure
+            hint = "; its unit has to name it (ReadWritePaths=)" if failure.errno == errno.EROFS else ""
+            raise DatabaseError(f"{what}{hint}") from failure
 
     def _read_on(self, upto: LogPosition | None) -> LogPosition:
         self.require_own()
@@ -125,13 +127,24 @@ class PlainLog:
         What is in it is in the clear: raise Refused where anybody else could come to it.
         """
         secure_files.ensure_directory(self.directory, mode=0o700)
-        found, daemon = secure_files.stat(self.directory), daemon_user()
-        if found.st_uid not in {0, os.geteuid(), *((daemon[0],) if daemon else ())}:
-            whose = f"{self.directory} belongs to user id {found.st_uid}"
+        return self.require_safe()
+
+    def require_safe(self) -> tuple[int, int]:
+        """The same of a directory that is there; nothing is made."""
+        found, daemon, us = secure_files.stat(self.directory), daemon_user(), os.geteuid()
+        whose = f"{self.directory} belongs to user id {found.st_uid}"
+        if found.st_uid not in {0, us, *((daemon[0],) if daemon else ())}:
             raise Refused(f"{whose}: give it to root or to the daemon's user")
+        if us not in (0, found.st_uid):
+            raise Refused(f"{whose}, and this is {us}: chown -R {us} {self.directory}")
         if not modes.S_ISDIR(found.st_mode) or found.st_mode & 0o077:
             raise Refused(f"{self.directory} is not for its owner alone: chmod 700 {self.directory}")
         return found.st_uid, found.st_gid
+
+    def require_usable(self) -> None:
+        """Raise Refused where the copy cannot be made, as far as that is seen by looking."""
+        if secure_files.exists(self.directory):
+            self.require_safe()
 
     def remember(self, name: str, end: _End | None) -> None:
         """Keep in mind where a file ends; None: that has to be found out again."""

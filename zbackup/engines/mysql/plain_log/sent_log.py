@@ -4,6 +4,7 @@ MySQL reference manual, "Encrypting Binary Log Files and Relay Log Files", and M
 Logs": a replica is sent the log decrypted. Positions are those of the log as it would be without encryption.
 """
 
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,6 +24,8 @@ _CHECKSUMS: Final = (
     "SET @source_binlog_checksum = @@global.binlog_checksum,"
     " @master_binlog_checksum = @@global.binlog_checksum"
 )
+_NAMED: Final = "SET @replica_uuid = %s, @slave_uuid = %s"
+"""MySQL ends other sessions that read its log under the same name, and all that have none are one to it."""
 _ALL_EVENTS: Final = "SET @mariadb_slave_capability = 4"
 """Else a MariaDB leaves out or rewrites what older replicas do not know (its manual, "Slave Capability")."""
 
@@ -70,6 +73,9 @@ class ServerLog:
         mariadb = dialect(self.connection).flavor == "mariadb"
         if mariadb:
             self.connection.execute(_ALL_EVENTS)
+        else:
+            own = str(uuid.uuid4())
+            self.connection.execute(_NAMED, (own, own))
         try:
             yield from self.connection.binlog(file, offset, annotated=mariadb)
         except StatementFailed as failure:

@@ -30,6 +30,8 @@ LOADED_AT_ONCE = 64 << 10
 _DUMP = struct.Struct("<IHI")
 _DUMP_TO_END, _DUMP_ANNOTATED = 1, 2
 """Offset, flags and a replica's number: 0 for none (both manuals, "COM_BINLOG_DUMP")."""
+MOST_EVENT = (1 << 30) + (1 << 20)
+"""Bytes that one event has at most (both manuals, "max_allowed_packet"), with room for what is around it."""
 
 # 1698 is ACCESS_DENIED_NO_PASSWORD_ERROR, which PyMySQL does not name: an account that logs in by its socket.
 SECURE_TRANSPORT_REQUIRED = 3159
@@ -179,12 +181,24 @@ class Connection:
     def binlog(self, file: str, offset: int, *, annotated: bool) -> Iterator[bytes]:
         """The events of the binary log from there on, as a replica gets them, until there are no more.
 
-        `annotated`: MariaDB's texts of statements, too. The session is closed at the end.
+        `annotated`: MariaDB's texts of statements, too. The session is closed at the end. Raise DatabaseError
+        where an event is larger than any can be.
         """
         raw, flags = cast(Any, self._raw), _DUMP_TO_END | (_DUMP_ANNOTATED if annotated else 0)
+        read, left = raw._read_bytes, MOST_EVENT
+
+        def bounded(count: int) -> bytes:
+            nonlocal left
+            left -= count
+            if left < 0:
+                raise pymysql.OperationalError(CR.CR_NET_PACKET_TOO_LARGE, "it sends an event without end")
+            return cast(bytes, read(count))
+
         try:
             raw._execute_command(COMMAND.COM_BINLOG_DUMP, _DUMP.pack(offset, flags, 0) + file.encode())
+            raw._read_bytes = bounded
             while not (packet := raw._read_packet()).is_eof_packet():
+                left = MOST_EVENT
                 yield packet.get_all_data()[1:]
         except pymysql.MySQLError as failure:
             raise self._named(failure, "reading its binary log") from None
