@@ -1,15 +1,18 @@
 """Encrypted tables and logs, told once for each kind of server."""
 
 import json
+import os
 import stat
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 from tests.lab.mysql_fixture import DatabaseServer
-from tests.lab.pool import ODD_DATASET
+from tests.lab.pool import ODD_DATASET, run
 from tests.system.archive_story import Elsewhere, lose_and_get_back, on_another_pool
-from tests.system.house import House, local, next_second, utc
+from tests.system.house import ZBACKUP, House, local, next_second, utc
 from tests.system.portrait import portrait
+from tests.system.test_least_privilege import AS_ZBACKUP, UID, documented_permissions
 
 TABLE = {"mysql": "ENCRYPTION='Y'", "mariadb": "ENCRYPTED=YES"}
 
@@ -111,6 +114,34 @@ class EncryptionStory:
         checked = house.zb("check", "--json")
         findings = [f for f in json.loads(checked.out)["data"][0]["findings"] if f["severity"] == "critical"]
         assert not findings, findings
+
+    def test_the_daemon_s_user_keeps_the_copy_where_it_is_given_the_directory(self, house: House) -> None:
+        home, own = house.home / "zbackup", plain_place(house).with_name("daemon")
+        Path("/dev/zfs").chmod(0o666)
+        run("zfs", "allow", "-u", str(UID), documented_permissions(), house.pool.data.name)
+        password = home / "password"
+        for directory in (home, home / "run", home / "run/.daemon", home / "state"):
+            directory.mkdir()
+            os.chown(directory, UID, UID)
+        password.write_bytes((house.home / "password").read_bytes())
+        os.chown(password, UID, UID)
+        password.chmod(0o400)
+        config = house.configure(
+            "own user",
+            run_dir=home / "run",
+            daemon={"state_dir": str(home / "state")},
+            password={"file": str(password)},
+            plain_log=str(own),
+        )
+        config.chmod(0o644)
+        argv = (*AS_ZBACKUP, str(ZBACKUP), "--config", str(config), "snapshot", "--json")
+        own.mkdir(mode=0o700)
+        refused = subprocess.run(argv, capture_output=True, text=True, check=False)
+        assert refused.returncode == 9 and f"chown -R {UID} {own}" in refused.stderr, refused
+        os.chown(own, UID, UID)
+        taken = subprocess.run(argv, capture_output=True, text=True, check=False)
+        assert taken.returncode == 0, taken
+        assert {(stat.S_IMODE(f.stat().st_mode), f.stat().st_uid) for f in own.iterdir()} == {(0o600, UID)}
 
     def test_a_server_that_is_down_alone_knows_what_it_wrote_last(
         self, house: House, encrypt_log: Callable[[House], DatabaseServer]
