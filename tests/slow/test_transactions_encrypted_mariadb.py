@@ -9,7 +9,6 @@ import pytest
 from tests.lab.mysql_fixture import DatabaseServer
 from tests.lab.pool import Pool
 from tests.lab.server_user import SERVER_UID
-from tests.system.archive_story import in_a_bucket
 from tests.system.conftest import end_clones
 from tests.system.encryption_story import EncryptionStory
 from tests.system.house import House, Variant, build
@@ -51,5 +50,3 @@ def encrypt_log() -> Callable[[House], DatabaseServer]:
 
 class TestEncryption(EncryptionStory):
     """See EncryptionStory."""
-
-    elsewhere = staticmethod(in_a_bucket)

@@ -9,12 +9,14 @@ from pathlib import Path
 
 from tests.lab.mysql_fixture import DatabaseServer
 from tests.lab.pool import ODD_DATASET, run
-from tests.system.archive_story import Elsewhere, lose_and_get_back, on_another_pool
+from tests.system.archive_story import in_a_bucket, lose_and_get_back, on_another_pool
 from tests.system.house import ZBACKUP, House, local, next_second, utc
 from tests.system.portrait import portrait
 from tests.system.test_least_privilege import AS_ZBACKUP, UID, documented_permissions
 
 TABLE = {"mysql": "ENCRYPTION='Y'", "mariadb": "ENCRYPTED=YES"}
+ELSEWHERE = {"mysql": on_another_pool, "mariadb": in_a_bucket}
+"""What is left when the host is lost."""
 
 
 def plain_place(house: House) -> Path:
@@ -23,9 +25,7 @@ def plain_place(house: House) -> Path:
 
 
 class EncryptionStory:
-    """The tests, in the order of the story. `elsewhere`: what is left when the host is lost."""
-
-    elsewhere: Elsewhere = staticmethod(on_another_pool)
+    """The tests, in the order of the story."""
 
     def test_encrypted_tables_are_back(self, house: House) -> None:
         server = house.server
@@ -142,6 +142,7 @@ class EncryptionStory:
         taken = subprocess.run(argv, capture_output=True, text=True, check=False)
         assert taken.returncode == 0, taken
         assert {(stat.S_IMODE(f.stat().st_mode), f.stat().st_uid) for f in own.iterdir()} == {(0o600, UID)}
+        house.snapshot()
 
     def test_a_server_that_is_down_alone_knows_what_it_wrote_last(
         self, house: House, encrypt_log: Callable[[House], DatabaseServer]
@@ -171,4 +172,4 @@ class EncryptionStory:
         self, house: House
     ) -> None:
         """The last, for nothing is left. The keys are elsewhere, as they have to be for the tables."""
-        lose_and_get_back(house, from_files=False, elsewhere=self.elsewhere)
+        lose_and_get_back(house, from_files=False, elsewhere=ELSEWHERE[house.server.settings.kind])
