@@ -95,10 +95,18 @@ def archive_under_load(
         return utc(text) if text else None
 
     archiver = house.begin("archive", "shop", config=config, environment=environment)
+    said = ""
     try:
         with start(journal):
             moment, written = write(journal)
-            wait_until("that is archived", lambda: (found := archived()) is not None and found > written, 60)
+            try:
+                wait_until(
+                    "that is archived", lambda: (found := archived()) is not None and found > written, 60
+                )
+            except AssertionError:
+                archiver.signal_group(signal.SIGKILL)
+                said = f"{house.zb(*STATUS, config=config, environment=environment)} {archiver.end()}"
+                raise AssertionError(said) from None
             pause()
             reached = archived()
             archiver.signal_group(signal.SIGKILL)

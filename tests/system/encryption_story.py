@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import stat
 import subprocess
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from tests.system.archive_story import in_a_bucket, lose_and_get_back, on_anothe
 from tests.system.house import ZBACKUP, House, local, next_second, utc
 from tests.system.portrait import portrait
 from tests.system.test_least_privilege import AS_ZBACKUP, UID, documented_permissions
+from tests.unit.docs.typed import shell
 
 TABLE = {"mysql": "ENCRYPTION='Y'", "mariadb": "ENCRYPTED=YES"}
 ELSEWHERE = {"mysql": on_another_pool, "mariadb": in_a_bucket}
@@ -138,7 +140,8 @@ class EncryptionStory:
         own.mkdir(mode=0o700)
         refused = subprocess.run(argv, capture_output=True, text=True, check=False)
         assert refused.returncode == 9 and f"chown -R {UID} {own}" in refused.stderr, refused
-        os.chown(own, UID, UID)
+        instead = {"-o zbackup -g zbackup": f"-o {UID} -g {UID}", "/srv/shop-log/shop": shlex.quote(str(own))}
+        run(*shlex.split(shell("archive-the-log.md", "install -d -m 700 -o zbackup", instead)))
         taken = subprocess.run(argv, capture_output=True, text=True, check=False)
         assert taken.returncode == 0, taken
         assert {(stat.S_IMODE(f.stat().st_mode), f.stat().st_uid) for f in own.iterdir()} == {(0o600, UID)}

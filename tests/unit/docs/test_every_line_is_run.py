@@ -37,6 +37,8 @@ NOT_RUN = {
     "mongosh --port 27018 ": NO_MONGOSH,
     "zbackup restore --to-timestamp 1795240140,0 ": "tests/slow/test_cluster_by_hosts.py: three hosts",
     "zbackup restore --cluster shop --from ": "tests/slow/test_cluster_elsewhere.py: to a cluster time",
+    "zfs create -o mountpoint=/srv/shop-log ": "it asks for a passphrase; a dataset is at hand in tests",
+    "systemctl edit zbackup": "systemd's own: an editor for what a unit says more",
     "ssh -L ": "OpenSSH's own: a way to the page from another machine",
     "dpkg-deb -x ": "dpkg's own: the lab unpacks the packages of its servers so (tests/lab/servers)",
 }
