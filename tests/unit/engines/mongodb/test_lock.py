@@ -141,6 +141,7 @@ def test_a_lock_that_somebody_else_released_is_not_confirmed(serving: Serve) -> 
     with pytest.raises(LockNotTaken, match="did not last"), holding(server) as held:
         server.locks.clear()
         held.confirm()
+    assert server.clock.now == 1000, "nobody looks for a lock that is to come"
     assert in_order(server)
 
 

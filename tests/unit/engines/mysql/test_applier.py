@@ -92,6 +92,7 @@ def test_one_that_does_not_stop_in_time_is_started_again(note: MarkerFile, servi
     with pytest.raises(LockNotTaken, match=said), paused(CONNECT, LIMITS, note):
         pytest.fail("it did not stop")
     assert server.clock.now - began < 40 and runs_again(server, note)
+    assert not any(text.startswith("START") for text in server.texts), "its watchdog did it"
 
 
 def test_without_a_watchdog_nothing_is_stopped(note: MarkerFile, serving: Serve) -> None:
