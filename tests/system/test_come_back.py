@@ -73,6 +73,8 @@ def offsite(house: House, hosts: TwoHosts, moments: dict[int, datetime]) -> Iter
         for number in range(2):
             house.server.sql("INSERT INTO story.told VALUES (%s)", (number * 2,))
             moments[number] = next_second()
+            house.server.sql(f"CREATE TABLE story.brief{number} (n INT)")
+            house.server.sql(f"DROP TABLE story.brief{number}")
             house.server.sql("INSERT INTO story.told VALUES (%s)", (number * 2 + 1,))
             house.snapshot()
             sent = made.send("ship")
@@ -199,6 +201,9 @@ def test_everything_before_one_transaction_comes_back_from_there(offsite: Offsit
     config = offsite.house.home / "two pools.toml"
     last_row = offsite.house.backups()[-1]["gtid"]
     words = ("restore", "--from", "here", "--run-at-destination", "--json", "--before")
+    (dropped,) = offsite.house.log("--table", "story.brief1", "--kind", "drop")[0]
+    plan = offsite.house.zb(*words[:-1], "--before-drop", "story.brief1", "--dry-run", config=config).data
+    assert plan["before"] == dropped["gtid"]
     plan = offsite.house.zb(*words, last_row, "--dry-run", config=config).data
     assert [plan[key]["name"] for key in ("base", "log")] == [b["name"] for b in offsite.house.backups()]
     report = offsite.house.zb(*words, last_row, "--name", "exact", config=config).data
