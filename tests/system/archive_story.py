@@ -101,7 +101,7 @@ def archive_under_load(
             moment, written = write(journal)
             try:
                 wait_until(
-                    "that is archived", lambda: (found := archived()) is not None and found > written, 60
+                    "that is archived", lambda: (found := archived()) is not None and found > written, 300
                 )
             except AssertionError:
                 archiver.signal_group(signal.SIGKILL)
