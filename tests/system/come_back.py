@@ -123,3 +123,10 @@ def offsite_of(house: Zbackup, hosts: TwoHosts) -> Iterator[Offsite]:
         yield Offsite(house, hosts, new)
     finally:
         new.destroy()
+
+
+def told(offsite: Offsite, socket: str) -> list[int]:
+    """The numbers in a recovered MariaDB, by its socket."""
+    with offsite.house.clone({"socket": socket}) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT n FROM story.told ORDER BY n")
+        return [row[0] for row in cursor.fetchall()]

@@ -18,7 +18,7 @@ from tests.lab.pool import Pool, run
 from tests.lab.two_hosts import TwoHosts, hosts
 from tests.platform.shipping import Skewed
 from tests.system.archive_story import archiving, lose_host, require_all_back
-from tests.system.come_back import Offsite, offsite_of
+from tests.system.come_back import Offsite, offsite_of, told
 from tests.system.conftest import end_clones
 from tests.system.daemon_story import logged_daemon
 from tests.system.forked import forks
@@ -80,12 +80,6 @@ def offsite(house: House, hosts: TwoHosts, moments: dict[int, datetime]) -> Iter
             sent = made.send("ship")
             assert sent.rc == 0, sent
         yield made
-
-
-def told(offsite: Offsite, socket: str) -> list[int]:
-    with offsite.house.clone({"socket": socket}) as connection, connection.cursor() as cursor:
-        cursor.execute("SELECT n FROM story.told ORDER BY n")
-        return [row[0] for row in cursor.fetchall()]
 
 
 def test_the_real_sender_passes_the_real_gate(offsite: Offsite) -> None:
