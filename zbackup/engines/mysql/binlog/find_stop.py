@@ -9,7 +9,7 @@ from zbackup.engines.mysql.binlog.events import FIRST_EVENT
 from zbackup.engines.mysql.binlog.files import chain, sequence
 from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition, described
 from zbackup.engines.mysql.binlog.reader import begun, describe, last_begun, microseconds, opened
-from zbackup.engines.mysql.binlog.scan import Span
+from zbackup.engines.mysql.binlog.span_memory import Span
 from zbackup.model.anchors import Anchor, bounds, dependable
 from zbackup.model.commit_times import CutSearch, Point, Rules
 from zbackup.model.recovery import LaterCut

@@ -1,21 +1,25 @@
 """Read transactions from binlog files."""
 
 import mmap
+import os
+import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT, Buffer
 from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition
 from zbackup.engines.mysql.binlog.read_in_pieces import Pieces
-from zbackup.engines.mysql.binlog.scan import Scanner, Span
+from zbackup.engines.mysql.binlog.scan import Scanner
+from zbackup.engines.mysql.binlog.span_memory import Identity, Span
 from zbackup.proc import secure_files
 
 LARGEST_GROUP: Final = 256
 """So many transactions are looked at to find one of those that were committed with the last."""
+SETTLED_S: Final = 1.0
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -83,10 +87,22 @@ def opened(path: Path, end: int | None = None) -> Iterator[Scanner]:
         # An empty file cannot be mapped.
         data: Buffer = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b""
         try:
-            yield Scanner(data, path.name, limit)
+            yield Scanner(data, path.name, limit, _identity(file, limit))
         finally:
             if isinstance(data, mmap.mmap):
                 data.close()
+
+
+def _identity(file: IO[bytes], limit: int) -> Identity | None:
+    """Return what tells these bytes from others; None for a file that was changed too recently for that.
+
+    Nobody but the kernel sets the time of a file's last change (ctime, inode(7)); it does so by a clock that
+    stands still for some milliseconds at a time, within which a file could be read and then changed again.
+    """
+    stat = os.fstat(file.fileno())
+    if time.time() - stat.st_ctime < SETTLED_S:
+        return None
+    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, limit
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Find the transactions in one binlog file's bytes. The hot path: no object is made for an event."""
 
 import struct
+from array import array
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
@@ -25,6 +26,7 @@ from zbackup.engines.mysql.binlog.events import (
 )
 from zbackup.engines.mysql.binlog.gtid import read_gtid, read_opening
 from zbackup.engines.mysql.binlog.read_in_pieces import Pieces
+from zbackup.engines.mysql.binlog.span_memory import READ, Identity, Span
 
 _NOT_IN_GROUP: Final = BEGINS | {events.ROTATE, events.STOP, FORMAT_DESCRIPTION}
 _DECIDES: Final = _NOT_IN_GROUP | {XID, XA_PREPARE, QUERY}
@@ -37,9 +39,6 @@ _ALWAYS_PLACED: Final = BEGINS | BETWEEN | {XID, XA_PREPARE}
 _POSITION_MASK: Final = 0xFFFFFFFF
 _CHUNK: Final = 1 << 16
 
-Span = tuple[int, int, int]
-"""Offset of a transaction's first byte, offset behind its last, commit time in microseconds since 1970."""
-
 
 class Scanner:
     """Reads the bytes of one file up to `limit`, which need not be the file's end nor lie between events.
@@ -48,8 +47,12 @@ class Scanner:
     scan. Anything wrong with sound bytes behind it raises BinlogDamaged.
     """
 
-    def __init__(self, data: Live, name: str, limit: int) -> None:
-        """Raise BinlogDamaged if this is no binlog, BinlogEncrypted if it cannot be read without keys."""
+    def __init__(self, data: Live, name: str, limit: int, identity: Identity | None = None) -> None:
+        """Raise BinlogDamaged if this is no binlog, BinlogEncrypted if it cannot be read without keys.
+
+        With the `identity` of a file what was read of it before is not read again.
+        """
+        self._identity = identity
         self._data, self._name, self._limit = data, name, min(limit, len(data))
         self._shape = _shapes(data)
         self._written: int | None = None
@@ -70,7 +73,25 @@ class Scanner:
 
         A span is given out only when a sound event follows it, or its own events are whole.
         """
-        position = max(start, FIRST_EVENT)
+        start = max(start, FIRST_EVENT)
+        if self._identity is None:
+            yield from self._read(start)
+            return
+        known = READ.from_(self._identity, start)
+        for span in known.behind(start):
+            self._reached = span[1]
+            yield span
+        more = array("q")
+        try:
+            for span in self._read(max(start, known.upto)):
+                more.extend(span)
+                yield span
+        finally:
+            if self._identity is not None:
+                READ.keep(self._identity, known.and_then(more))
+
+    def _read(self, position: int) -> Iterator[Span]:
+        """The same, by reading."""
         pending: Span | None = None
         while self.format is not None and (shape := self._sound(position)) is not None:
             self._reached = position
@@ -252,11 +273,15 @@ class Scanner:
     def _between(self, position: int, kind: int, size: int) -> None:
         """Look at an event that stands between transactions."""
         if kind == FORMAT_DESCRIPTION:
+            before = self.format
             try:
                 self.format = events.parse_format(self._data[position : position + size])
             except ValueError as unreadable:
                 raise self.damaged(position, str(unreadable)) from None
             self._trailer = CHECKSUM_SIZE if self.format.checksum else 0
+            if before not in (None, self.format):
+                # Whoever looks at what is behind it has to have read it.
+                self._identity = None
         elif kind == events.START_ENCRYPTION:
             raise BinlogEncrypted(
                 f"{self._name} is encrypted (encrypt_binlog): it cannot be read from outside, see plain_log"

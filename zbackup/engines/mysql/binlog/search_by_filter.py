@@ -18,7 +18,8 @@ from zbackup.engines.mysql.binlog.events import (
 from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import begun, describe, microseconds, opened
-from zbackup.engines.mysql.binlog.scan import Scanner, Span
+from zbackup.engines.mysql.binlog.scan import Scanner
+from zbackup.engines.mysql.binlog.span_memory import Span
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Told, Touched, nobody
 from zbackup.proc import secure_files
 

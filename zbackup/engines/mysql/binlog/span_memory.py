@@ -1,0 +1,78 @@
+"""Remembers where transactions stand in files that were read: a restore looks at the same log many times.
+
+A look, a plan, a record and a replay each go through all of the log, which takes longer than to replay it.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Final
+
+Span = tuple[int, int, int]
+"""Offset of a transaction's first byte, offset behind its last, commit time in microseconds since 1970."""
+
+Identity = tuple[int, ...]
+"""Numbers of which one is another as soon as a file is another file, or has other bytes."""
+
+ROOM: Final = 1_000_000
+"""Transactions that are remembered: 24 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """All transactions that begin at `since` or behind it, up to the last of them that is here."""
+
+    since: int
+    numbers: "array[int]" = field(default_factory=lambda: array("q"))
+
+    @property
+    def upto(self) -> int:
+        """Behind the last of them."""
+        return self.numbers[-2] if self.numbers else self.since
+
+    def behind(self, start: int) -> Iterator[Span]:
+        """Those that begin at `start` or behind it."""
+        numbers = self.numbers
+        first = bisect_left(range(len(numbers) // 3), start, key=lambda at: numbers[3 * at])
+        for at in range(3 * first, len(numbers), 3):
+            yield numbers[at], numbers[at + 1], numbers[at + 2]
+
+    def and_then(self, more: "array[int]") -> "Run":
+        """The same with what follows it."""
+        return Run(self.since, self.numbers + more)
+
+
+class SpanMemory:
+    """Remembers those of the files that were read last. Several threads may use it."""
+
+    def __init__(self, room: int = ROOM) -> None:
+        self._room = room
+        self._runs: OrderedDict[Identity, Run] = OrderedDict()
+        self._lock = Lock()
+
+    def from_(self, file: Identity, start: int) -> Run:
+        """What is known of a file from `start` on; an empty run when that is nothing."""
+        with self._lock:
+            run = self._runs.get(file)
+            if run is None or not run.since <= start <= run.upto:
+                return Run(start)
+            self._runs.move_to_end(file)
+            return run
+
+    def keep(self, file: Identity, run: Run) -> None:
+        """Remember the run, unless more is known. What was asked for longest ago is forgotten for it."""
+        with self._lock:
+            before = self._runs.get(file)
+            if len(run.numbers) > 3 * self._room or (before and len(before.numbers) >= len(run.numbers)):
+                return
+            self._runs[file] = run
+            self._runs.move_to_end(file)
+            while sum(len(each.numbers) for each in self._runs.values()) > 3 * self._room:
+                self._runs.popitem(last=False)
+
+
+READ: Final = SpanMemory()
+"""Of the files that this process reads."""
