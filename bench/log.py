@@ -30,8 +30,10 @@ MB = 1_000_000
 SEARCH = """
 import sys
 from pathlib import Path
+from zbackup.engines.mysql.binlog import reader
 from zbackup.engines.mysql.binlog.search_by_filter import search
 from zbackup.model.log_entry import LogEntry, LogFilter
+reader.SETTLED_S = float("inf")  # each time anew: nothing is remembered
 wanted = LogFilter(tables=tuple(sys.argv[3:]), kinds=frozenset({"drop"}))
 assert sum(isinstance(each, LogEntry) for each in search([Path(sys.argv[1])] * int(sys.argv[2]), wanted))
 """
