@@ -54,7 +54,7 @@ class SpanMemory:
         self._lock = Lock()
 
     def from_(self, file: Identity, start: int) -> Run:
-        """What is known of a file from `start` on; an empty run when that is nothing."""
+        """Return what is known of a file from `start` on; an empty run when that is nothing."""
         with self._lock:
             run = self._runs.get(file)
             if run is None or not run.since <= start <= run.upto:
