@@ -17,7 +17,7 @@ from zbackup.engines.mysql.binlog import reader, scan
 from zbackup.engines.mysql.binlog.errors import BinlogDamaged
 from zbackup.engines.mysql.binlog.reader import transactions
 from zbackup.engines.mysql.binlog.scan import Scanner
-from zbackup.engines.mysql.binlog.span_memory import Identity, Run, Span, SpanMemory
+from zbackup.engines.mysql.binlog.span_memory import EACH_FILE, Identity, Run, Span, SpanMemory
 
 NEW = count()
 
@@ -39,12 +39,14 @@ def told(data: bytes, start: int, most: int, identity: Identity | None) -> tuple
 @given(FILES, st.data())
 @settings(max_examples=examples(300), deadline=None)
 def test_what_is_remembered_is_what_is_there(builder: Builder, draw: st.DataObject) -> None:
-    """From any place between transactions, read to its end or not, also where the file is damaged."""
+    """From any place between transactions or within one, read to its end or not, also where the file is
+    damaged."""
     data = bytearray(builder.data)
     if draw.draw(st.booleans()):
         data[draw.draw(st.integers(len(data) // 2, len(data) - 1))] ^= 1 << draw.draw(st.integers(0, 7))
     identity = (next(NEW),)
-    starts = st.sampled_from([4, *(w.end for w in builder.written)])
+    between = st.sampled_from([4, *(w.end for w in builder.written)])
+    starts = between | st.integers(0, len(data) + 1)
     for start, most in draw.draw(st.lists(st.tuples(starts, st.integers(0, 7)), max_size=6)):
         assert told(bytes(data), start, most, identity) == told(bytes(data), start, most, None)
 
@@ -107,15 +109,48 @@ def run(since: int, *numbers: int) -> Run:
     return Run(since, array("q", numbers))
 
 
+def test_a_place_within_a_transaction_is_none_to_read_from(
+    tmp_path: Path, reads: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it is in another server's file of that name, which was looked at as a whole before."""
+    path = tmp_path / "binlog.000001"
+    written(path, 5)
+    monkeypatch.setattr(reader, "SETTLED_S", 0.0)
+    third = list(transactions(path))[2]
+    assert len(list(transactions(path, start=third.start.offset))) == 3
+    with pytest.raises(BinlogDamaged, match=f"at offset {third.start.offset + 5}"):
+        list(transactions(path, start=third.start.offset + 5))
+
+
 def test_what_was_asked_for_longest_ago_is_forgotten() -> None:
-    memory = SpanMemory(room=3)
+    memory = SpanMemory(room=3 * (1 + EACH_FILE))
     for file in (1, 2, 3):
         memory.keep((file,), run(4, 4, 10, 7))
     assert memory.from_((1,), 4).upto == 10
     memory.keep((4,), run(4, 4, 20, 7))
     assert [memory.from_((file,), 4).upto for file in (1, 2, 3, 4)] == [10, 4, 10, 20]
-    memory.keep((5,), run(4, *range(12)))
+    memory.keep((5,), run(4, *range(6 * EACH_FILE + 12)))
     assert memory.from_((5,), 4).upto == 4, "more than there is room for"
+
+
+def test_there_is_no_room_for_files_without_end() -> None:
+    memory = SpanMemory(room=10 * EACH_FILE)
+    for file in range(100):
+        memory.keep((file,), run(4, 4, 10, 7))
+        memory.keep((-file,), run(4))
+    assert 5 < len(memory._runs) < 11
+
+
+def test_of_more_than_there_is_room_for_the_beginning_is_remembered(
+    tmp_path: Path, reads: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "binlog.000001"
+    written(path, 5)
+    monkeypatch.setattr(reader, "SETTLED_S", 0.0)
+    monkeypatch.setattr(scan, "READ", SpanMemory(room=EACH_FILE + 3))
+    first = list(transactions(path))
+    assert list(transactions(path)) == list(transactions(path)) == first
+    assert len(reads) == 5 + 2 + 2
 
 
 def test_less_is_not_remembered_in_the_place_of_more() -> None:

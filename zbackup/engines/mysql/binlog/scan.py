@@ -81,13 +81,14 @@ class Scanner:
         for span in known.behind(start):
             self._reached = span[1]
             yield span
-        more = array("q")
+        more, most = array("q"), READ.left(known)
         try:
             for span in self._read(max(start, known.upto)):
-                more.extend(span)
+                if len(more) + len(span) <= most:
+                    more.extend(span)
                 yield span
         finally:
-            if self._identity is not None:
+            if more and self._identity is not None:
                 READ.keep(self._identity, known.and_then(more))
 
     def _read(self, position: int) -> Iterator[Span]:

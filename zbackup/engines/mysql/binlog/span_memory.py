@@ -20,6 +20,9 @@ Identity = tuple[int, ...]
 ROOM: Final = 1_000_000
 """Transactions that are remembered: 24 MB."""
 
+EACH_FILE: Final = 100
+"""A file counts for so many transactions more: what tells it from others takes room, too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -33,12 +36,21 @@ class Run:
         """Behind the last of them."""
         return self.numbers[-2] if self.numbers else self.since
 
+    def tells_of(self, start: int) -> bool:
+        """Tell whether `start` was seen to be a place between transactions: whoever reads from within one has
+        to find out."""
+        first, numbers = self._first(start), self.numbers
+        begins = 3 * first < len(numbers) and numbers[3 * first] == start
+        return start == self.since or begins or (first > 0 and numbers[3 * first - 2] == start)
+
     def behind(self, start: int) -> Iterator[Span]:
         """Those that begin at `start` or behind it."""
         numbers = self.numbers
-        first = bisect_left(range(len(numbers) // 3), start, key=lambda at: numbers[3 * at])
-        for at in range(3 * first, len(numbers), 3):
+        for at in range(3 * self._first(start), len(numbers), 3):
             yield numbers[at], numbers[at + 1], numbers[at + 2]
+
+    def _first(self, start: int) -> int:
+        return bisect_left(range(len(self.numbers) // 3), start, key=lambda at: self.numbers[3 * at])
 
     def and_then(self, more: "array[int]") -> "Run":
         """The same with what follows it."""
@@ -57,21 +69,26 @@ class SpanMemory:
         """Return what is known of a file from `start` on; an empty run when that is nothing."""
         with self._lock:
             run = self._runs.get(file)
-            if run is None or not run.since <= start <= run.upto:
+            if run is None or not run.tells_of(start):
                 return Run(start)
             self._runs.move_to_end(file)
             return run
+
+    def left(self, run: Run) -> int:
+        """Return how many numbers more of the run's file can be remembered, if all others are forgotten."""
+        return 3 * (self._room - EACH_FILE) - len(run.numbers)
 
     def keep(self, file: Identity, run: Run) -> None:
         """Remember the run, unless more is known. What was asked for longest ago is forgotten for it."""
         with self._lock:
             before = self._runs.get(file)
-            if len(run.numbers) > 3 * self._room or (before and len(before.numbers) >= len(run.numbers)):
+            if self.left(run) < 0 or len(run.numbers) <= (len(before.numbers) if before else 0):
                 return
             self._runs[file] = run
             self._runs.move_to_end(file)
-            while sum(len(each.numbers) for each in self._runs.values()) > 3 * self._room:
-                self._runs.popitem(last=False)
+            taken = sum(len(each.numbers) + 3 * EACH_FILE for each in self._runs.values())
+            while taken > 3 * self._room:
+                taken -= len(self._runs.popitem(last=False)[1].numbers) + 3 * EACH_FILE
 
 
 READ: Final = SpanMemory()
