@@ -52,6 +52,12 @@ def test_a_damaged_note_is_not_taken_for_none(tmp_path: Path) -> None:
         ("/*!50000 UPDATE */ t", False),
         ("WITH x AS (SELECT 1) DELETE FROM t", False),
         ("UPDATE t SET a = (SELECT 1)", False),
+        ("--\n-- report\n--\nSELECT 1", True),
+        ("--\nDELETE FROM t WHERE a IN (\nSELECT 1)", False),
+        ("/*M!100101 DELETE FROM t WHERE a IN ( */ SELECT 1)", False),
+        pytest.param("/**/" * 1000 + "SELECT 1", True, id="comments SELECT"),
+        # One who tries all ways to take these for comments does so for ever.
+        pytest.param("/**/" * 1000 + "DO SLEEP(99)", False, id="comments DO"),
     ],
 )
 def test_what_counts_as_reading(text: str, reads: bool) -> None:

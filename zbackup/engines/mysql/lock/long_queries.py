@@ -17,7 +17,10 @@ SHOWN = 60
 NOTICED_S = 1.0
 NO_SUCH_THREAD = 1094
 
-_READS = re.compile(r"(?:\s|\(|/\*(?!!).*?\*/|--\s[^\n]*\n|#[^\n]*\n)*SELECT\b", re.IGNORECASE | re.DOTALL)
+_READS = re.compile(
+    r"(?:\s|\(|(?>/\*(?!M?!).*?\*/)|--(?:[^\S\n][^\n]*)?\n|#[^\n]*\n)*+SELECT\b", re.IGNORECASE | re.DOTALL
+)
+"""A comment is taken whole or not at all: anybody may have a statement run that has many of them."""
 
 FLUSH_AWAITED = "Waiting for table flush"
 
