@@ -35,9 +35,11 @@ def snapshot_log(
     `before` are the backups there are. `position` is up to where the log certainly leads, if that is known,
     and `said` what else is to be recorded of the server.
     """
+    time.sleep(ctx.log_reader.log_delay_s)
+    # A copy of the log has what was acknowledged before it is brought up to date, and maybe no more.
+    taken, clock = ctx.clock.now(), ctx.clock.reading()
     if behind := log_behind(ctx, catalog, like):
         said = {**said, LOG_BEHIND: behind}
-    time.sleep(ctx.log_reader.log_delay_s)
     members = tuple(sorted(mounted(catalog.datasets).items()))
     record = Record(
         backup=str(uuid.uuid4()),
@@ -45,8 +47,8 @@ def snapshot_log(
         engine=like.engine,
         purpose="log",
         members=members,
-        taken=ctx.clock.now(),
-        clock=ctx.clock.reading(),
+        taken=taken,
+        clock=clock,
         lock="none",
         server_uuid=like.server_uuid,
         server_version=like.server_version,
