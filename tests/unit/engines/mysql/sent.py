@@ -43,6 +43,7 @@ class SealedServer(Server):
     """Its log is encrypted: nobody but itself reads it. A MariaDB says so behind the head of each file."""
 
     most: int | None = None
+    ended: list[int] = field(default_factory=list)
     sessions: int = 0
 
     @property
@@ -98,10 +99,12 @@ class Session:
         return LogPosition.of(name, len(self.server.plain()[name]))
 
     def events(self, file: str, offset: int) -> Iterator[bytes]:
-        most = self.server.most
+        most, ended = self.server.most, self.server.ended.pop(0) if self.server.ended else None
         for number, event in enumerate(self._events(file, offset)):
             if number == most:
                 raise Cut
+            if number == ended:
+                return  # as a MySQL whose session was ended: it says that this was all
             yield event
 
     def _events(self, file: str, offset: int) -> Iterator[bytes]:
@@ -150,3 +153,9 @@ def copy_of(server: SealedServer) -> PlainLog:
 def held(server: SealedServer) -> dict[str, bytes]:
     """What the copy has."""
     return {path.name: path.read_bytes() for path in sorted(server.copy.glob("binlog.*"))}
+
+
+def require_same(server: SealedServer) -> None:
+    """No hole, and every file as the server has it."""
+    there, copied = server.plain(), held(server)
+    assert copied == {name: content for name, content in there.items() if name >= min(copied)}

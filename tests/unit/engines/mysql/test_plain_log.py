@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.engines.mysql.archived import Archive, Archiver, Killed, check, require_up_to_date
-from tests.unit.engines.mysql.sent import Cut, SealedServer, copy_of, held
+from tests.unit.engines.mysql.sent import Cut, SealedServer, copy_of, held, require_same
 from zbackup.engines.mysql.archive.follow import MysqlLogFollower
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.plain_log.plain_log import PLAIN_LOG, PlainLog
@@ -45,12 +45,6 @@ def cut(server: SealedServer, after: int, torn: int) -> None:
             os.truncate(newest, max(0, newest.stat().st_size - torn))
     finally:
         server.most = None
-
-
-def require_same(server: SealedServer) -> None:
-    """No hole, and every file as the server has it."""
-    there, copied = server.plain(), held(server)
-    assert copied == {name: content for name, content in there.items() if name >= min(copied)}
 
 
 @settings(max_examples=150, deadline=None)

@@ -11,6 +11,7 @@ import errno
 import os
 import re
 import stat as modes
+import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -49,6 +50,9 @@ _POSITIONS: Final = 1 << 32
 _MOST_AGAIN: Final = 1 << 20
 """Bytes of the last transaction that are read again; of a longer one only its last event."""
 _ALONE_S: Final = 60.0
+_AGAIN_S: Final = (0.1, 1.0, 5.0)
+"""Seconds until a server that sent less than all is asked again. It sends no transaction that it has not
+synced yet, and where such a session is ended it may say that this was all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +74,21 @@ class PlainLog:
     _known: dict[str, _End] = field(default_factory=dict, init=False)
 
     def catch_up(self) -> LogPosition:
-        """Everything that was acknowledged before is in the copy then. Return its end; raise as read_on()."""
+        """Everything that was acknowledged before is in the copy then. Return its end.
+
+        Raise as read_on(), and DatabaseError where the server sends less than it has.
+        """
+        ends: list[LogPosition] = []
         with self.alone():
-            return self.read_on()
+            for pause in (*_AGAIN_S, None):
+                reached, end = self._guarded(None)
+                ends.append(end)
+                # Since a reset it ends where it never did.
+                if reached >= min(ends):
+                    return reached
+                if pause is not None:
+                    time.sleep(pause)
+        raise DatabaseError(f"the server sent its log up to {reached} only, and it ends at {end}")
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -86,6 +102,10 @@ class PlainLog:
         Raise DatabaseError where the server does not answer, the account may not, or the copy cannot be
         written, and VerificationFailed where the server sends what is no log.
         """
+        return self._guarded(upto)[0]
+
+    def _guarded(self, upto: LogPosition | None) -> tuple[LogPosition, LogPosition]:
+        """The copy's end, and where it was to be."""
         try:
             return self._read_on(upto)
         except OSError as failure:
@@ -93,7 +113,7 @@ class PlainLog:
             hint = "; its unit has to name it (ReadWritePaths=)" if failure.errno == errno.EROFS else ""
             raise DatabaseError(f"{what}{hint}") from failure
 
-    def _read_on(self, upto: LogPosition | None) -> LogPosition:
+    def _read_on(self, upto: LogPosition | None) -> tuple[LogPosition, LogPosition]:
         self.require_own()
         oldest = min((sequence(path.name) for path in self._files()), default=None)
         whole = False
@@ -103,14 +123,14 @@ class PlainLog:
                 names = _checked(sent.files())
                 last = self._last(names)
                 if last is None:
-                    return _Reading(self, _first(names, oldest), FIRST_EVENT, None, upto).run(sent)
+                    return _Reading(self, _first(names, oldest), FIRST_EVENT, None, upto).run(sent), upto
                 end = self._end(last)
                 if end is None:
                     secure_files.unlink(last)
                     continue
                 again = FIRST_EVENT if whole or end.again >= _POSITIONS else end.again
                 try:
-                    return _Reading(self, last.name, again, end, upto).run(sent)
+                    return _Reading(self, last.name, again, end, upto).run(sent), upto
                 except NoSuchPlace:
                     if whole:
                         raise
@@ -299,7 +319,10 @@ class _Reading:
         """An event of the file, or one that is there already. Raise DifferentLog where that is another."""
         size = len(event)
         if kind == events.FORMAT_DESCRIPTION:
-            self._summed = events.parse_format(event).checksum
+            try:
+                self._summed = events.parse_format(event).checksum
+            except ValueError as failure:
+                raise self._strange(f"is no head of a file ({failure})") from None
         elif kind == events.START_ENCRYPTION:
             event = _ignorable(event, summed=self._summed)
         if self._comparing:
