@@ -1,12 +1,12 @@
 """Tell which logs there are: of the server, and of its backups."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from zbackup.catalog.local import Catalog
 from zbackup.jobs.context import Context, live_files
 from zbackup.model.backup import Backup, BackupFiles
-from zbackup.model.errors import NotFound, NotRecoverable, ZbackupError
+from zbackup.model.errors import DatabaseError, NotFound, NotRecoverable, ZbackupError
 from zbackup.model.log import place
 from zbackup.plan.recovery.before_transaction import covering, log_holders
 
@@ -27,10 +27,14 @@ class KnownLog:
     backups: tuple[Backup, ...] = ()
 
 
-def known_logs(ctx: Context, catalog: Catalog, base: str = "") -> Iterator[KnownLog]:
+def known_logs(
+    ctx: Context, catalog: Catalog, base: str = "", unread: Callable[[str], None] | None = None
+) -> Iterator[KnownLog]:
     """Every log that backups hold, the newest first; the server's own is part of the one that it goes on.
 
-    `base` names the backup whose log alone is meant. Raise NotFound when there is none of that name.
+    `base` names the backup whose log alone is meant. `unread` is told why the server's own log is not among
+    them, where only the server can read that and does not answer; else that is a note.
+    Raise NotFound when there is none of that name.
     """
     holders = sorted(log_holders(catalog.backups), key=lambda b: b.createtxg, reverse=True)
     if not holders:
@@ -38,7 +42,7 @@ def known_logs(ctx: Context, catalog: Catalog, base: str = "") -> Iterator[Known
     wanted = {b.record.log_id for b in holders if base in ("", b.name)}
     if not wanted:
         raise NotFound(f"there is no finished backup {base} to start from: see zbackup list")
-    live, live_id = _live(ctx, catalog, holders[0])
+    live, live_id = _live(ctx, catalog, holders[0], unread or _noted(ctx))
     if live and live_id == UNKNOWN and not base:
         yield KnownLog(UNKNOWN, [live], live=True)
     for log in stored_logs(catalog, [b for b in holders if b.record.log_id in wanted]):
@@ -53,7 +57,13 @@ def stored_logs(catalog: Catalog, holders: Sequence[Backup]) -> Iterator[KnownLo
         yield KnownLog(log_id, [b.files(catalog.places) for b in parts], backups=tuple(parts))
 
 
-def _live(ctx: Context, catalog: Catalog, newest: Backup) -> tuple[BackupFiles | None, str]:
+def _noted(ctx: Context) -> Callable[[str], None]:
+    return lambda problem: ctx.progress.note(f"the live log cannot be looked at: {problem}")
+
+
+def _live(
+    ctx: Context, catalog: Catalog, newest: Backup, unread: Callable[[str], None]
+) -> tuple[BackupFiles | None, str]:
     """The log that the server writes now, None when it cannot be read, and its id."""
     live = live_files(catalog.datasets)
     part = BackupFiles(newest.record, live)
@@ -62,7 +72,8 @@ def _live(ctx: Context, catalog: Catalog, newest: Backup) -> tuple[BackupFiles |
     except NotRecoverable:
         return part, UNKNOWN
     except (ZbackupError, OSError) as problem:
-        ctx.progress.note(f"the live log cannot be looked at: {problem}")
+        tell = unread if isinstance(problem, DatabaseError) else _noted(ctx)
+        tell(str(problem))
         return None, UNKNOWN
     if span is None or place(span.first) > place(newest.record.log_to):
         return part, UNKNOWN

@@ -33,10 +33,16 @@ def search_log(ctx: Context, wanted: LogFilter) -> Iterator[Found]:
     if not ctx.log_reader.reads_files:
         yield from _through_servers(ctx, catalog, wanted)
         return
-    logs = list(known_logs(ctx, catalog))
+    unread: list[str] = []
+    logs = list(known_logs(ctx, catalog, unread=unread.append))
+    lacking = [] if _in_backups(catalog, wanted) else [_not_read(ctx, wanted, why) for why in unread]
+    if wanted.backwards:
+        yield from lacking
     logs = logs[:1] if wanted.after else logs
     for log in logs if wanted.backwards else reversed(logs):
         yield from _in_files(ctx, log.parts, wanted)
+    if not wanted.backwards:
+        yield from lacking
 
 
 def in_one_backup(ctx: Context, catalog: Catalog, backup: Backup, wanted: LogFilter) -> Iterator[Found]:
@@ -54,7 +60,9 @@ def sooner(backups: Sequence[Backup], wanted: LogFilter) -> list[Backup]:
 
 def search_further(ctx: Context, log: KnownLog | None, wanted: LogFilter) -> Iterator[Found]:
     """Tell what the server itself has written since wanted.after; `log` is its own, None where it is
-    asked."""
+    asked. Raise DatabaseError where it does not answer."""
+    if log:
+        ctx.log_reader.bring_up_to_date(log.parts[0])
     yield from ctx.log_reader.history(log.parts[:1] if log else (), wanted)
 
 
@@ -110,8 +118,18 @@ def _live(ctx: Context, wanted: LogFilter) -> Iterator[Found]:
     try:
         yield from ctx.log_reader.history((), wanted)
     except (DatabaseError, Refused) as problem:
-        why = f"the server's own log was not read: {problem}"
-        yield LogRead(name=ctx.instance, size=0, end=wanted.after, problem=why)
+        yield _not_read(ctx, wanted, str(problem))
+
+
+def _not_read(ctx: Context, wanted: LogFilter, why: str) -> LogRead:
+    """The server's own log, which the server has to be asked for."""
+    said = f"the server's own log was not read: {why}"
+    return LogRead(name=ctx.instance, size=0, end=wanted.after, problem=said)
+
+
+def _in_backups(catalog: Catalog, wanted: LogFilter) -> bool:
+    """Tell whether all that was committed up to the last moment that is wanted is in a backup."""
+    return wanted.until is not None and any(b.finished and b.reaches(wanted.until) for b in catalog.backups)
 
 
 def _needed(ctx: Context, catalog: Catalog, wanted: LogFilter) -> list[Backup]:
