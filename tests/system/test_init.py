@@ -157,7 +157,9 @@ def test_it_is_ok_then_with_a_backup_and_a_drill_that_passed(mysql: DatabaseServ
     try:
 
         def health() -> str:
-            (found,) = json.loads(zbackup("status", "--json").out)["data"]
+            said = zbackup("status", "--json").out
+            print(said)  # what it was, if it never is well
+            (found,) = json.loads(said)["data"]
             return str(found["health"])
 
         wait_until("status is ok", lambda: health() == "ok", 60)

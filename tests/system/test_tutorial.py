@@ -91,6 +91,8 @@ BEFORE = {
     "undo-a-transaction.md": f"""{ROWS}{SQL} "UPDATE shop.orders SET item = 'oops'"
 gtid=$({UPDATED} | {FIND})
 """,
+    # A pause outlives the instance, and others of its name come after it.
+    "troubleshooting.md": "zbackup resume shop\n",
     "protect-a-host.md": ROWS,
     "coming-from.md": "zfs snapshot -r practice/mysql@autosnap_1\n",
     "change-what-is-protected.md": f"""{_ALTER}
