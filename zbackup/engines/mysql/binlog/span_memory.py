@@ -1,6 +1,7 @@
 """Remembers where transactions stand in files that were read: a restore looks at the same log many times.
 
-A look, a plan, a record and a replay each go through all of the log, which takes longer than to replay it.
+A look, a plan, a record and a replay each go through all of the log, ten times in all. At most ROOM
+transactions are remembered in a process; a file that has changed is another (see reader.opened).
 """
 
 from array import array
@@ -21,7 +22,7 @@ ROOM: Final = 1_000_000
 """Transactions that are remembered: 24 MB."""
 
 EACH_FILE: Final = 100
-"""A file counts for so many transactions more: what tells it from others takes room, too."""
+"""Transactions that a file counts for on top of its own: what tells it from others takes room, too."""
 
 
 @dataclass(frozen=True, slots=True)
