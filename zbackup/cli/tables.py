@@ -37,8 +37,8 @@ def table(
 
     `right` are the columns aligned to the right, counted from 0. The `expendable` ones are left out of a
     terminal that is too narrow for all, the first in the order given before the others, and what was is said
-    below. `text` are the columns of sentences: these are folded, and a long word in them before another
-    column is, and to so many columns before anything is left out.
+    below. `text` are the columns of sentences, with the width in characters that each is folded to before
+    anything is left out; a long word in them is folded before another column is.
     """
     sentences = text or {}
     rows = [[printable(cell) for cell in row] for row in rows]

@@ -35,7 +35,7 @@ STEPS = st.one_of(
 
 
 def cut(server: SealedServer, after: int, torn: int) -> None:
-    """Somebody is killed after so many events, and of the last one all bytes but so many are there."""
+    """Somebody is killed after some events, and of the last one all bytes but some are there."""
     server.most = after
     try:
         copy_of(server).catch_up()
