@@ -124,6 +124,9 @@ _QUERY: Final = struct.Struct("<8x B 2x H")
 _QUERY_FIXED: Final = 13
 _TYPES_ONLY_MARIADB_HAS: Final = 160
 _CRC32: Final = 1
+_SUMMED: Final = 0x2144DF1C
+"""The CRC32 of any bytes that end with their own CRC32, lowest byte first."""
+
 _CHUNK: Final = 1 << 20
 
 
@@ -133,18 +136,16 @@ def checksum_holds(data: Live, start: int, end: int) -> bool:
     The in-use flag of a format description is set and cleared without a new checksum, so the server leaves
     it out, and so does this.
     """
-    body_end = end - CHECKSUM_SIZE
-    stored = int.from_bytes(data[body_end:end], "little")
     if data[start + 4] == FORMAT_DESCRIPTION:
-        event = bytearray(data[start:body_end])
+        event = bytearray(data[start:end])
         event[FLAGS_AT] &= ~FLAG_IN_USE
-        return zlib.crc32(event) == stored
+        return zlib.crc32(event) == _SUMMED
     if end - start <= _CHUNK:
-        return zlib.crc32(data[start:body_end]) == stored
+        return zlib.crc32(data[start:end]) == _SUMMED
     checksum = 0
-    for at in range(start, body_end, _CHUNK):
-        checksum = zlib.crc32(data[at : min(at + _CHUNK, body_end)], checksum)
-    return checksum == stored
+    for at in range(start, end, _CHUNK):
+        checksum = zlib.crc32(data[at : min(at + _CHUNK, end)], checksum)
+    return checksum == _SUMMED
 
 
 def parse_format(event: bytes) -> Format:

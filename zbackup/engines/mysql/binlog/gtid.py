@@ -16,6 +16,7 @@ _MYSQL_TIMES: Final = Struct("<61x Q")
 _ORIGINAL_FOLLOWS: Final = 1 << 55
 _TIME: Final = _ORIGINAL_FOLLOWS - 1
 _MARIADB: Final = Struct("<5x I 10x Q I B")
+_MARIADB_OPENS: Final = Struct("<I 27x B")
 _SHORTEST_PREFIX: Final = 251
 _WIDTHS: Final = {252: 2, 253: 3, 254: 8}
 
@@ -42,8 +43,8 @@ def read_opening(kind: int, event: bytes) -> Opening:
     `SET timestamp` moves it, so these times need not rise along the log.
     """
     if kind == events.MARIADB_GTID:
-        flags = _MARIADB.unpack_from(event)[3]
-        return _header_time(event), 0, bool(flags & events.MARIADB_STANDALONE)
+        seconds, flags = _MARIADB_OPENS.unpack_from(event)
+        return seconds * _MICROS, 0, bool(flags & events.MARIADB_STANDALONE)
     if kind == events.GTID_TAGGED:
         fields = _tagged_fields(event)
         original = fields.get(_ORIGINAL, fields.get(_IMMEDIATE, 0))

@@ -254,7 +254,7 @@ class Scanner:
             strange = size < HEADER_SIZE or end > limit or (behind and end & _POSITION_MASK != behind)
             if strange and self._sound(position) is None:
                 return None
-            if kind in _DECIDES and self._ends_group(position, kind, end):
+            if kind == XID or (kind in _DECIDES and self._ends_group(position, kind, end)):
                 return end
             position = end
         return None
