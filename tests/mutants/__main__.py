@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,14 +41,27 @@ def copy_of_the_project() -> Iterator[Path]:
         yield home
 
 
-def fails(home: Path, tests: Sequence[str]) -> bool:
+def nothing() -> None:
+    """Do nothing before the tests, or after them."""
+
+
+def fails(
+    home: Path,
+    tests: Sequence[str],
+    before: Callable[[], None] = nothing,
+    after: Callable[[], None] = nothing,
+) -> bool:
     """Whether one of these tests fails, does not end, or cannot be read, in the project at `home`.
 
     In a copy of this process, in which the libraries are there already: they take longer than most tests.
+    What is done `before` and `after` them is done there.
     """
     argv = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]
     with tempfile.TemporaryFile() as said:
-        run = multiprocessing.get_context("fork").Process(target=_tell, args=(home, argv, said.fileno()))
+        around = before, after
+        run = multiprocessing.get_context("fork").Process(
+            target=_tell, args=(home, argv, said.fileno(), around)
+        )
         run.start()
         run.join(LIMIT_S)
         if run.is_alive():
@@ -64,7 +77,9 @@ def fails(home: Path, tests: Sequence[str]) -> bool:
     return run.exitcode == 1
 
 
-def _tell(home: Path, argv: list[str], said: int) -> None:
+def _tell(
+    home: Path, argv: list[str], said: int, around: tuple[Callable[[], None], Callable[[], None]]
+) -> None:
     os.dup2(said, 1)
     os.dup2(said, 2)
     os.chdir(home)
@@ -72,7 +87,13 @@ def _tell(home: Path, argv: list[str], said: int) -> None:
         del sys.modules[name]
     sys.path[:] = [str(home), *(place for place in sys.path if Path(place).resolve() != ROOT)]
     os.environ["PYTHONPATH"] = str(home)
+    # That an example fails is enough: to look for the smallest one takes longer than all tests.
+    plain = [hypothesis.Phase.explicit, hypothesis.Phase.generate]
+    hypothesis.settings.register_profile("mutants", phases=plain)
+    hypothesis.settings.load_profile("mutants")
+    around[0]()
     status = int(pytest.main(argv))
+    around[1]()
     sys.stdout.flush()
     # Threads that a defect has left hanging are not waited for.
     os._exit(status)

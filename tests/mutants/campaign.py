@@ -1,7 +1,8 @@
 """`python -m tests.mutants.campaign [--most N] [--seed N] [WORD...]`: small changes of what decides.
 
-The changes come in an order of chance, so that a campaign that is stopped has seen some of everything. What
-no test finds is printed as it comes; each such line is killed by a test, or explained in
+First it is measured which tests run what: a change is shown to those alone that run its function, the
+nearest first. The changes come in an order of chance, so that a campaign that is stopped has seen some of
+everything. What no test finds is printed as it comes; each such line is killed by a test, or explained in
 docs/reference/slow-tests.md.
 """
 
@@ -10,10 +11,12 @@ import random
 import re
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.mutants.__main__ import ROOT, copy_of_the_project, fails, rewrite
 from tests.mutants.changes import Change, changed, changes
+from tests.mutants.reaching import Ran, measured, reaching
 
 TESTS: dict[str, tuple[str, ...]] = {
     "zbackup/plan": ("tests/unit/plan",),
@@ -67,6 +70,15 @@ def tests_of(file: str) -> tuple[str, ...]:
     return next(tests for begin, tests in TESTS.items() if file.startswith(begin))
 
 
+def shown_to(file: str) -> list[str]:
+    """All files of tests that a change of this module is shown to, where they run it."""
+    found = dict.fromkeys(near(file))
+    for test in tests_of(file):
+        each = [ROOT / test] if test.endswith(".py") else sorted((ROOT / test).rglob("test_*.py"))
+        found |= dict.fromkeys(str(one.relative_to(ROOT)) for one in each)
+    return [*found]
+
+
 def modules() -> list[str]:
     """All files that are changed."""
     files = (str(file.relative_to(ROOT)) for file in sorted((ROOT / "zbackup").rglob("*.py")))
@@ -85,23 +97,25 @@ def main() -> int:
     planned = planned[: given.most or None]
     print(f"{len(planned)} changes of {len(files)} modules, seed {given.seed}", flush=True)
     with copy_of_the_project() as home:
-        tests = {test for file, _ in planned for test in (*near(file), *tests_of(file))}
-        if fails(home, sorted(tests)):
-            raise SystemExit("these tests fail before anything is changed")
-        alive = sum(not _found(home, file, change) for file, change in planned)
+        ran = measured(home, sorted({test for file in {f for f, _ in planned} for test in shown_to(file)}))
+        alive = sum(not _found(home, file, change, ran) for file, change in planned)
     print(f"{len(planned) - alive} of {len(planned)} were found")
     return 0
 
 
-def _found(home: Path, file: str, change: Change) -> bool:
+def _found(home: Path, file: str, change: Change, ran: Mapping[str, Ran]) -> bool:
     target = home / file
     whole = target.read_text()
+    shown, first = shown_to(file), near(file)
+    tests = [test for test in reaching(ran, file, whole, change.line) if test in shown]
+    tests.sort(key=lambda test: test not in first)
     rewrite(target, changed(whole, change))
     try:
-        found = any(fails(home, tests) for tests in (near(file), tests_of(file)) if tests)
+        found = bool(tests) and fails(home, tests)
     finally:
         rewrite(target, whole)
-    print(f"{'found' if found else 'NOT FOUND'}: {file}:{change.line}: {change.what}", flush=True)
+    verdict = "found" if found else "NOT FOUND" if tests else "NOT FOUND, no test runs it"
+    print(f"{verdict}: {file}:{change.line}: {change.what}", flush=True)
     return found
 
 
