@@ -40,7 +40,7 @@ from zbackup.plan.due import expected_every
 from zbackup.plan.health.advice_on_arrangements import Arrangements, Expected
 from zbackup.proc.run import run
 from zbackup.proc.run_directory import daemon_directory, own_directory
-from zbackup.proc.ssh import SshTarget
+from zbackup.proc.ssh import SshHost
 from zbackup.zfs.datasets import Zfs
 from zbackup.zfs.prepared import prepared
 
@@ -346,8 +346,8 @@ def destination(settings: Settings, instance: str, ship: Ship) -> Destination:
             )
 
 
-def _ssh(ship: Ship, to: ZfsPlace) -> SshTarget:
-    return SshTarget(
+def _ssh(ship: Ship, to: ZfsPlace) -> SshHost:
+    return SshHost(
         host=to.host,
         user=to.user,
         port=to.port,

@@ -24,7 +24,7 @@ from zbackup.model.errors import CommandFailed, VerificationFailed
 from zbackup.model.record import Record
 from zbackup.model.shipping import OutgoingStream
 from zbackup.proc.pipeline import Command, Meter, local
-from zbackup.proc.ssh import SshTarget
+from zbackup.proc.ssh import SshHost
 from zbackup.zfs.streams import ZfsStreams, resume_argv, send_argv
 
 __all__ = ["hosts"]
@@ -43,7 +43,7 @@ def here(pool: Pool, hosts: TwoHosts, server: S3Server) -> Destination:
 def over_ssh(pool: Pool, hosts: TwoHosts, server: S3Server) -> Destination:
     root = f"{hosts.root}/copies{next(_numbers)}"
     run("zfs", "create", "-o", "canmount=off", "-o", "mountpoint=none", root)
-    target = SshTarget(
+    target = SshHost(
         host="127.0.0.1",
         user=USER,
         port=hosts.link.port,

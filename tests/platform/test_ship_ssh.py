@@ -18,7 +18,7 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.ship.ship import ship
 from zbackup.model.errors import CommandFailed, ConnectionFailed, DatasetBusy, PoolFull
 from zbackup.proc.run import run as really_run
-from zbackup.proc.ssh import SshTarget
+from zbackup.proc.ssh import SshHost
 
 __all__ = ["hosts"]
 
@@ -47,9 +47,9 @@ class Overseas(Yard):
         self.home = f"{self.root}/shop"
 
     def over_ssh(self, runner: Counted | None = None, key: str = "plain", **target: object) -> Context:
-        """With that key of the second host's; `target` changes the SshTarget."""
+        """With that key of the second host's; `target` changes the SshHost."""
         ctx = self.context()
-        made = SshTarget(
+        made = SshHost(
             host="127.0.0.1",
             user=USER,
             port=self.hosts.link.port,

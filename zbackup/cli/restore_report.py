@@ -205,7 +205,7 @@ def _replay_rows(plan: RestorePlan, replay: ReplayRange | None, replayed: str) -
 
 
 def _end_rows(end: ReplayRange | Recovered, zone: ZoneInfo) -> list[tuple[str, str]]:
-    """Tell where the cut is: the last transaction that is in, and the first that is not."""
+    """Tell where the replay stops: the last transaction that is in, and the first that is not."""
     return [
         ("last applied", _transaction(end.last_applied, zone) or "none: the base is the newest state before"),
         ("first skipped", _transaction(end.first_skipped, zone) or "none: the log ends before"),
@@ -235,11 +235,13 @@ def _remarks(asked: Asked, plan: RestorePlan, replay: ReplayRange | None) -> lis
     effective = replay.effective_target
     if effective < asked.moment.at:
         found.append(
-            f"the log knows whole seconds only, so the cut is at {local_text(effective, asked.zone)}"
+            f"the log knows whole seconds only, so the replay stops at {local_text(effective, asked.zone)}"
         )
     if replay.later:
         more = how_many(replay.later.transactions - replay.transactions)
-        found.append(f"warning: the log's times are disputed, and were accepted: the cut may be {more} later")
+        found.append(
+            f"warning: the log's times are disputed, and were accepted: the stop point may be {more} later"
+        )
     return found + [f"warning: {text}" for text in plan.warnings]
 
 

@@ -27,7 +27,7 @@ from zbackup.model.shipping import Inventory, OutgoingStream, commit_properties
 from zbackup.model.snapshot import Snapshot
 from zbackup.proc.pipeline import Command, Meter, transfer
 from zbackup.proc.run import Runner, run
-from zbackup.proc.ssh import Ssh, SshTarget
+from zbackup.proc.ssh import Ssh, SshHost
 from zbackup.zfs.datasets import Zfs
 from zbackup.zfs.errors import translate
 from zbackup.zfs.stream_content import Content, read_content
@@ -179,7 +179,7 @@ class ZfsDestination:
     place: str
     root: str
     instance: str
-    target: SshTarget | None
+    target: SshHost | None
     control: Path
     runner: Runner = run
 

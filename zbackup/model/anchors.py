@@ -63,7 +63,7 @@ def _same_clock(one: Anchor, other: Anchor, tolerance: int) -> bool:
 
 
 def bounds(anchors: Sequence[Anchor], stop: int, rules: Rules) -> Bounds:
-    """Tell what dependable anchors, in the order of the log, say of the cut for a target."""
+    """Tell what dependable anchors, in the order of the log, say of the stop point for a target."""
     slack = rules.tolerance
     before = [a for a in anchors if a.latest + slack <= stop]
     # A replica's times may be behind this host's clock by any lag, and so by them is what follows.

@@ -1,11 +1,11 @@
-"""Find where to cut a log by time, when the times in it may be wrong and its order is not. Pure.
+"""Find where a replay of a log stops by time, when the times in it may be wrong and its order is not. Pure.
 
 The order of a log is the truth: what stands before a transaction was not committed after it. Its times are
 testimony. A host's clock may have stood ahead or have been put back, on MariaDB any session may set its own
 time, and on a replica the times are another host's. So a transaction's effective commit time is an interval:
 bounded by its neighbours' times, by the times in the headers of log files, and by readings of this host's
 clock that were taken with snapshots (anchors). Where a target lies outside of all disputed intervals there is
-one cut; else there are two readings of the log, and somebody has to say which is right.
+one stop point; else there are two readings of the log, and somebody has to say which is right.
 
 All times are microseconds since 1970, as the log has them; a transaction is (start, end, committed), and a
 place is the number of a log file and an offset.
@@ -58,9 +58,9 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The part of a log in which the cut for one target has to be: not before `after`, not behind `upto`
-    (None: its end). Times in it that are not within `floor` and `ceiling` are certainly wrong. In front of
-    it they had come to `said` at least, and those later than `passed` are certainly wrong."""
+    """The part of a log in which the stop point for one target has to be: not before `after`, not behind
+    `upto` (None: its end). Times in it that are not within `floor` and `ceiling` are certainly wrong. In
+    front of it they had come to `said` at least, and those later than `passed` are certainly wrong."""
 
     after: Place = (0, 0)
     said: int = 0
@@ -72,8 +72,8 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A possible cut: in front of `first`, None at the log's end, with `count` transactions before it, of
-    which `last` is the last (None: there is none). Each is the number of its file and the transaction."""
+    """A possible stop point: in front of `first`, None at the log's end, with `count` transactions before it,
+    of which `last` is the last (None: there is none). Each is the number of its file and the transaction."""
 
     count: int
     last: tuple[int, Span] | None
@@ -82,10 +82,11 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The decision where to cut: in front of `cut`. If `other` is not None the log can be read in two ways,
-    of which `cut` is the earlier. `behind` transactions behind the cut carry a time before the target."""
+    """The decision where to stop: in front of `point`. If `other` is not None the log can be read in two
+    ways, of which `point` is the earlier. `behind` transactions behind the stop point carry a time before the
+    target."""
 
-    cut: Point
+    point: Point
     other: Point | None
     behind: int
 
@@ -95,8 +96,8 @@ def micros(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND
 
 
-class CutSearch:
-    """Finds the cut for a target while a log is read once, from where a replay would begin to its end.
+class StopSearch:
+    """Finds the stop point for a target while a log is read once, from where a replay would begin to its end.
 
     What is kept does not grow with the log. `add` takes one file after another; when `enough`, nothing that
     follows can change the answer.
@@ -107,7 +108,7 @@ class CutSearch:
         self._count = 0
         self._last: tuple[int, Span] | None = None
         self._known = max(within.floor, within.said)
-        """The latest believable time before the target of what stands before any cut."""
+        """The latest believable time before the target of what stands before any stop point."""
         self._doubtful: Point | None = None
         """In front of the first with no believable time, when only such ones follow."""
         self._ahead = self._back = False
@@ -159,7 +160,7 @@ class CutSearch:
             self._search_behind(file, spans, limit)
 
     def decide(self) -> Decision:
-        """The cut, when all was added."""
+        """The stop point, when all was added."""
         end = Point(self._count, self._last, None)
         low = self._doubtful or self._first or end
         if self._are_in_ordinary_disorder() or self._are_slow():

@@ -23,8 +23,8 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaterCut:
-    """The place where the log is cut if its times are read the other way: in front of `first_skipped`, None
+class LaterStop:
+    """The place where the replay stops if its times are read the other way: in front of `first_skipped`, None
     at its end, and this many `transactions` are applied."""
 
     first_skipped: Transaction | None
@@ -36,9 +36,9 @@ class ReplayRange:
     """The part of the log between a base and a target: an engine's look before anything is changed.
 
     `last_applied` is None when the base itself is the newest state before the target. `first_skipped` is
-    None when the log ends before the target. `out_of_order` counts transactions behind the cut whose
+    None when the log ends before the target. `out_of_order` counts transactions behind the stop point whose
     recorded time is before the target all the same. `later` is not None when the log's times contradict its
-    order around the target: then it may be that the log has to be cut there instead.
+    order around the target: then it may be that the replay has to stop there instead.
     `outside` are directories off the instance's datasets in which tables are made, and `stopped` the first of
     what would be applied that no server can apply.
     """
@@ -49,7 +49,7 @@ class ReplayRange:
     log_bytes: int
     out_of_order: int
     effective_target: datetime
-    later: LaterCut | None = None
+    later: LaterStop | None = None
     outside: tuple[str, ...] = ()
     stopped: Unreplayable | None = None
 
@@ -166,7 +166,7 @@ class Recovered:
 
     `base_exact` says that it was checked that the base was exactly (not only at least) what was recorded.
     `replay` is what was applied, from an engine that could not tell before, and `clock_accepted` that its log
-    could have been cut elsewhere, too. `member` is what it is in a sharded cluster; None outside of one.
+    could have ended elsewhere, too. `member` is what it is in a sharded cluster; None outside of one.
     """
 
     last_applied: Transaction | None

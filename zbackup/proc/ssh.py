@@ -28,7 +28,7 @@ ALIVE_TIMES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SshTarget:
+class SshHost:
     """A host, as it is reached. `options` are further `-o` options; `sudo` puts `sudo -n` before programs.
 
     `alive_s` is how often the other side is asked whether it is there.
@@ -57,7 +57,7 @@ class Ssh:
     name in it, when the program there fails.
     """
 
-    target: SshTarget
+    target: SshHost
     control: Path
     runner: Runner = run
 

@@ -53,7 +53,7 @@ from zbackup.jobs.watch.check import CheckReport
 from zbackup.model.errors import UsageError
 from zbackup.model.finding import Finding
 from zbackup.model.moment import parse_moment
-from zbackup.model.recovery import LaterCut
+from zbackup.model.recovery import LaterStop
 from zbackup.model.server import LockChoice
 from zbackup.model.target import BeforeTransaction, UnseenTransaction
 from zbackup.model.transaction_name import parse_transaction
@@ -90,7 +90,7 @@ def test_restore_plan_says_what_is_unusual() -> None:
     assert text.startswith("Plan for shop as of 2024-05-01 10:02:00.500000 CEST")
     assert "log from       zbackup-20240501T080000Z" in text
     assert "none: the base is the newest state before" in text
-    assert "the cut is at 2024-05-01 10:02:00 CEST" in text
+    assert "the replay stops at 2024-05-01 10:02:00 CEST" in text
     assert "warning: 2 channels write one log" in text
     assert restore_report.plan_shape(asked, plan)["warnings"] == ["2 channels write one log"]
 
@@ -116,11 +116,11 @@ def test_a_restore_before_a_transaction_names_it_as_it_was_asked_for() -> None:
 
 
 def test_one_transaction_is_one() -> None:
-    later = LaterCut(first_skipped=None, transactions=2)
+    later = LaterStop(first_skipped=None, transactions=2)
     one = dataclasses.replace(PLAN, replay=dataclasses.replace(REPLAY, transactions=1, later=later))
     text = restore_report.render_plan(ASKED, one)
     assert "would replay   1 transaction," in text
-    assert "disputed, and were accepted: the cut may be 1 transaction later" in text
+    assert "disputed, and were accepted: the stop point may be 1 transaction later" in text
     assert restore_report.plan_shape(ASKED, one)["clock_accepted"]
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from zbackup.model.anchors import Anchor, bounds, dependable
 from zbackup.model.clock_reading import Reading
-from zbackup.model.commit_times import Bounds, CutSearch, Decision, Rules
+from zbackup.model.commit_times import Bounds, Decision, Rules, StopSearch
 
 S = 1_000_000
 MINUTE, HOUR = 60 * S, 3600 * S
@@ -36,7 +36,7 @@ class World:
 
     def decide(self, target: int) -> Decision:
         found = dependable(self.anchors, self.rules)
-        search = CutSearch(target, bounds(found, target, self.rules), self.rules)
+        search = StopSearch(target, bounds(found, target, self.rules), self.rules)
         firsts = [*sorted(self.files), len(self.said)]
         for number, (first, end) in enumerate(pairwise(firsts), 1):
             spans = [
@@ -64,7 +64,7 @@ def anchor(world: World, index: int, wall: int, *, uptime: int | None = None, bo
 def cut(world: World, seconds: float) -> tuple[int, int | None]:
     """Transactions before the cut, by the earlier reading and by the later one if there are two."""
     found = world.decide(START + round(seconds * S))
-    return found.cut.count, found.other.count if found.other else None
+    return found.point.count, found.other.count if found.other else None
 
 
 def test_times_in_order_are_exact() -> None:
@@ -280,8 +280,8 @@ def test_ordinary_logs_are_cut_truly_and_nobody_is_asked(world: World, data: st.
     found = world.decide(target)
     assert found.other is None
     tolerance = world.rules.tolerance
-    assert all(t < target + tolerance for t in world.true[: found.cut.count])
-    assert all(t >= target - tolerance for t in world.true[found.cut.count :])
+    assert all(t < target + tolerance for t in world.true[: found.point.count])
+    assert all(t >= target - tolerance for t in world.true[found.point.count :])
 
 
 @st.composite
@@ -305,7 +305,7 @@ def busy(draw: st.DrawFn) -> World:
 def test_long_statements_are_no_reason_to_ask(world: World, data: st.DataObject) -> None:
     target = data.draw(targets(world).filter(lambda t: t > world.true[0]))
     found = world.decide(target)
-    assert (found.cut.count, found.other) == (sum(t < target for t in world.true), None)
+    assert (found.point.count, found.other) == (sum(t < target for t in world.true), None)
 
 
 def targets(world: World) -> st.SearchStrategy[int]:
@@ -360,12 +360,12 @@ def test_odd_logs_are_cut_truly_or_somebody_is_asked(world: World, data: st.Data
     target = data.draw(targets(world))
     found = world.decide(target)
     if found.other is not None:
-        assert found.cut.count < found.other.count
+        assert found.point.count < found.other.count
         return
     tolerance = world.rules.tolerance
     right = [abs(t - s) <= tolerance for t, s in zip(world.true, world.said, strict=True)]
-    too_early = [i for i, t in enumerate(world.true[: found.cut.count]) if t >= target + 3 * tolerance]
-    too_late = [i for i, t in enumerate(world.true) if i >= found.cut.count and t < target - 3 * tolerance]
+    too_early = [i for i, t in enumerate(world.true[: found.point.count]) if t >= target + 3 * tolerance]
+    too_late = [i for i, t in enumerate(world.true) if i >= found.point.count and t < target - 3 * tolerance]
     assert not any(right[i] for i in too_early + too_late)
     # The one next to the cut decides: the order of the log does the rest.
     near = 3 * tolerance

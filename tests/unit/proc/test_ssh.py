@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from zbackup.model.errors import CommandFailed, CommandTimedOut, ConnectionFailed, NotInstalled, Refused
-from zbackup.proc.ssh import Ssh, SshTarget
+from zbackup.proc.ssh import Ssh, SshHost
 
-TARGET = SshTarget(host="vault", user="backup", port=2222, identity=Path("/etc/my keys/id"), sudo=True)
+TARGET = SshHost(host="vault", user="backup", port=2222, identity=Path("/etc/my keys/id"), sudo=True)
 
 
 def failing(kind: type[CommandFailed], status: int) -> Ssh:

@@ -120,7 +120,7 @@ def _create(ctx: Context, order: Order) -> tuple[str, str]:
 
 
 def _remarks(ctx: Context, report: RestoreReport) -> Iterator[str]:
-    """Yield what zbackup restore says beside the result: where the cut is, and what to mind."""
+    """Yield what zbackup restore says beside the result: where the replay stops, and what to mind."""
     if not report.plan.as_it_is:
         last, first = report.recovered.last_applied, report.recovered.first_skipped
         yield f"last transaction in it: {_said(ctx, last) or 'none behind the backup'}"
@@ -128,7 +128,7 @@ def _remarks(ctx: Context, report: RestoreReport) -> Iterator[str]:
     replay = report.replay
     if replay and replay.effective_target < report.plan.target.at:
         end = local_text(replay.effective_target, ctx.zone)
-        yield f"the log knows whole seconds only, so the cut is at {end}"
+        yield f"the log knows whole seconds only, so the replay stops at {end}"
     yield from (f"warning: {text}" for text in report.plan.warnings)
 
 

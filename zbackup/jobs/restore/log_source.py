@@ -118,6 +118,6 @@ def clock_warnings(replay: ReplayRange | None) -> tuple[str, ...]:
     if replay is None or not replay.out_of_order:
         return ()
     return (
-        f"{how_many(replay.out_of_order)} behind the cut say that they are from before the target; "
+        f"{how_many(replay.out_of_order)} behind the stop point say that they are from before the target; "
         "the order of the log is what counts",
     )

@@ -145,7 +145,7 @@ def _clock(facts: Facts) -> Iterator[Finding]:
             severity="warning",
             subject="clock",
             text="this machine's clock is not kept right by anybody",
-            why="a moment given to a restore is the server's own time: where that is wrong, so is the cut",
+            why="a restore takes a moment as the server's own time: where that is wrong, so is the result",
             fix="timedatectl set-ntp true",
         )
 

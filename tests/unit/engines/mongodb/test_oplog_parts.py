@@ -9,7 +9,7 @@ from bson.timestamp import Timestamp
 
 from zbackup.engines.mongodb.clone.error_log_tail import error_log_tail, stable_checkpoint
 from zbackup.engines.mongodb.oplog import append, continuation, oplog
-from zbackup.engines.mongodb.oplog.find_stop import Cut, shortfall
+from zbackup.engines.mongodb.oplog.find_stop import StopPoint, shortfall
 from zbackup.engines.mongodb.oplog.oplog_entry import describe, transaction
 from zbackup.engines.mongodb.oplog.search_by_filter import entries
 from zbackup.model.errors import NotRecoverable
@@ -201,10 +201,10 @@ def test_an_entry_that_nobody_may_write_is_named() -> None:
 
 
 def test_a_log_that_ends_long_before_the_target_is_pointed_out() -> None:
-    ends = Cut(applied=entry(8), skipped=None)
+    ends = StopPoint(applied=entry(8), skipped=None)
     assert shortfall(ends, Time(NOON + timedelta(seconds=20))) == ""
     assert "ends at 2026-05-01T12:00:00Z" in shortfall(ends, Time(NOON + timedelta(seconds=21)))
-    assert shortfall(Cut(applied=entry(8), skipped=entry(9)), Time(NOON + timedelta(days=1))) == ""
+    assert shortfall(StopPoint(applied=entry(8), skipped=entry(9)), Time(NOON + timedelta(days=1))) == ""
 
 
 # what the server says of itself

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.engines.binlog.builder import Builder
 from tests.unit.samples import NOON, PLAIN
-from zbackup.engines.mysql.binlog.find_stop import Cut
+from zbackup.engines.mysql.binlog.find_stop import StopPoint
 from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition
 from zbackup.engines.mysql.recovery import verify_replay
 from zbackup.engines.mysql.server.connection import Connection
@@ -29,8 +29,8 @@ def transaction(gtid: str) -> LoggedTransaction:
     return LoggedTransaction(start=END, end=END, committed=NOON, gtid=gtid)
 
 
-def cut(applied: str | None = None, skipped: str | None = None, transactions: int = 1) -> Cut:
-    return Cut(
+def cut(applied: str | None = None, skipped: str | None = None, transactions: int = 1) -> StopPoint:
+    return StopPoint(
         stop=END,
         last_applied=None if applied is None else transaction(applied),
         first_skipped=None if skipped is None else transaction(skipped),
@@ -53,7 +53,7 @@ def server(executed: str = "", **variables: str) -> Connection:
     return cast(Connection, SimpleNamespace(one=one))
 
 
-def reached(record: Record, wanted: Cut, executed: str = "", **variables: str) -> str:
+def reached(record: Record, wanted: StopPoint, executed: str = "", **variables: str) -> str:
     """The GTIDs that the outcome tells. Raise VerificationFailed."""
     return verify_replay.outcome(server(executed, **variables), record, wanted).gtid
 

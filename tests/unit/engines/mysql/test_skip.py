@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.samples import at
-from zbackup.engines.mysql.binlog.find_stop import Cut
+from zbackup.engines.mysql.binlog.find_stop import StopPoint
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery.replay import LogRange
 from zbackup.engines.mysql.recovery.skip import Hole
@@ -21,7 +21,7 @@ def transaction(start: str, end: str) -> Transaction:
 
 
 def hole(start: str, end: str) -> Hole:
-    cut = Cut(stop=STOP, last_applied=None, first_skipped=None, transactions=9, log_bytes=9)
+    cut = StopPoint(stop=STOP, last_applied=None, first_skipped=None, transactions=9, log_bytes=9)
     return Hole.of(transaction(start, end), BEGIN, cut)
 
 

@@ -1,4 +1,4 @@
-"""The oplog of a clone: what it holds, whether another one continues it, where it is cut.
+"""The oplog of a clone: what it holds, whether another one continues it, where its replay stops.
 
 A stored one is read through a mongod of ours; archived ones are files.
 

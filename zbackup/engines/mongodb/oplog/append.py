@@ -51,9 +51,10 @@ def append(
 def add_commits(
     base: Connection, applied: oplog.Entry, commits: Sequence[bytes], progress: Progress
 ) -> OpTime:
-    """Append entries that commit what is prepared up to `applied`, the cut's; the end that the oplog gets.
+    """Append entries that commit what is prepared up to `applied`, the stop point's; the end that the oplog
+    gets.
 
-    Raise NotRecoverable when the base has entries behind the cut already: they would come with them.
+    Raise NotRecoverable when the base has entries behind the stop point already: they would come with them.
     """
     end = OpTime.of(applied)
     if not commits:

@@ -1,4 +1,4 @@
-"""Find where an oplog is cut: the last entry that is applied, the first that is not."""
+"""Find where the replay of an oplog stops: the last entry that is applied, the first that is not."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -26,7 +26,7 @@ TAKEN_WITHIN = timedelta(minutes=15)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
+class StopPoint:
     """`skipped` is None when the log ends before the target. `behind` entries behind it carry an earlier
     time all the same; `disputed`: so much earlier that the log can be read in two ways."""
 
@@ -42,18 +42,19 @@ def find_stop(
     begin: Timestamp,
     stop: Stop,
     taken: datetime,
-) -> Cut:
-    """The cut is before the first entry, in the order of the log, that was written at the target or later.
+) -> StopPoint:
+    """The stop point is before the first entry, in the order of the log, that was written at the target or
+    later.
 
     `begin` is the checkpoint the base's tables are at. Wall-clock times may go back from one entry to the
-    next; whatever stands behind the cut stays out, so that what is applied is a prefix of the log. With a
-    cluster time the entries' own timestamps count instead, and of the whole log all that is sure is applied.
-    `taken` is when the log source's snapshot was: times well behind it are wrong and do not count. Raise
-    NotRecoverable when the base is past the cut; ClockDisputed when an entry behind it is earlier than the
-    target by more than is ordinary, unless the clock is accepted.
+    next; whatever stands behind the stop point stays out, so that what is applied is a prefix of the log.
+    With a cluster time the entries' own timestamps count instead, and of the whole log all that is sure is
+    applied. `taken` is when the log source's snapshot was: times well behind it are wrong and do not count.
+    Raise NotRecoverable when the base is past the stop point; ClockDisputed when an entry behind it is
+    earlier than the target by more than is ordinary, unless the clock is accepted.
     """
     if isinstance(stop, WholeLog):
-        return Cut(applied=oplog.last(log, continued.sure.ts), skipped=None)
+        return StopPoint(applied=oplog.last(log, continued.sure.ts), skipped=None)
     if isinstance(stop, Transaction):
         raise AssertionError(f"{stop} is no cluster time")
     wanted: dict[str, Any] = {"ts": {"$gt": begin, "$lte": continued.sure.ts}}
@@ -70,14 +71,14 @@ def find_stop(
         )
     skipped = log.find(wanted)
     if skipped is None:
-        return Cut(applied=oplog.last(log, continued.sure.ts), skipped=None)
+        return StopPoint(applied=oplog.last(log, continued.sure.ts), skipped=None)
     if isinstance(stop, ClusterTime):
-        return Cut(applied=oplog.before(log, skipped["ts"]), skipped=skipped)
+        return StopPoint(applied=oplog.before(log, skipped["ts"]), skipped=skipped)
     return _by_time(log, skipped, stop, continued.sure, taken)
 
 
-def _by_time(log: Oplog, skipped: oplog.Entry, stop: Time, sure: OpTime, taken: datetime) -> Cut:
-    """Cut before `skipped`, the first entry from the time on; raise ClockDisputed as find_stop() does."""
+def _by_time(log: Oplog, skipped: oplog.Entry, stop: Time, sure: OpTime, taken: datetime) -> StopPoint:
+    """Stop before `skipped`, the first entry from the time on; raise ClockDisputed as find_stop() does."""
     applied = oplog.before(log, skipped["ts"])
     strange = oplog.last_behind(log, skipped, stop.at - TOLERANCE, sure.ts)
     if wall_time(applied) > taken + TAKEN_WITHIN:
@@ -86,7 +87,7 @@ def _by_time(log: Oplog, skipped: oplog.Entry, stop: Time, sure: OpTime, taken: 
     if strange is not None and not stop.accept_clock:
         raise _disputed(stop.at, skipped, strange)
     count = oplog.count_behind(log, skipped, stop.at)
-    return Cut(applied=applied, skipped=skipped, behind=count, disputed=strange is not None)
+    return StopPoint(applied=applied, skipped=skipped, behind=count, disputed=strange is not None)
 
 
 def _disputed(at: datetime, skipped: oplog.Entry, strange: oplog.Entry) -> ClockDisputed:
@@ -99,12 +100,12 @@ def _disputed(at: datetime, skipped: oplog.Entry, strange: oplog.Entry) -> Clock
     )
 
 
-def shortfall(cut: Cut, stop: Stop) -> str:
+def shortfall(point: StopPoint, stop: Stop) -> str:
     """Warn when the log ends well before the target: its server was down then, or had not caught up."""
     if isinstance(stop, WholeLog):
         return ""
-    end = wall_time(cut.applied)
-    if cut.skipped is not None or time_of(stop) - end <= SILENCE:
+    end = wall_time(point.applied)
+    if point.skipped is not None or time_of(stop) - end <= SILENCE:
         return ""
     return (
         f"the log source's oplog ends at {utc_text(end)}: its server was down or lagged then, and what "

@@ -1,9 +1,9 @@
-"""Transactions that stand prepared where a member of a cluster is cut: decided by their commit timestamp.
+"""Transactions prepared where the replay of a member of a cluster stops: decided by commit timestamp.
 
 A transaction on several shards is prepared on each, and then committed at one time that is the same on all of
-them; but each shard writes its commit entry later, at a place of its own. A cut between two of these places
-would keep the transaction on one shard and lose it on the other. So at a cut it is not the commit entry's
-place that counts but the commit timestamp in it, as for a reader at that cluster time.
+them; but each shard writes its commit entry later, at a place of its own. A stop point between two of these
+places would keep the transaction on one shard and lose it on the other. So at a stop point it is not the
+commit entry's place that counts but the commit timestamp in it, as for a reader at that cluster time.
 
 Source: MongoDB's documentation of transactions ("Transactions and the oplog"), and what a 6.0 wrote.
 """

@@ -79,10 +79,10 @@ def checkpoint(opened: Temporary) -> Timestamp:
 
 
 def require_replayed(replayed: Temporary, begin: Timestamp, wanted: OpTime) -> None:
-    """mongod ends recovery at its oplog's last entry, or does not start: so that has to be the cut.
+    """mongod ends recovery at its oplog's last entry, or does not start: so that has to be the stop point.
 
-    The oplog was cut there anyway, so this alone proves nothing: it must have begun where the base's tables
-    were, too. One that finds no such point applies nothing, and says so only in its log.
+    The oplog was made to end there anyway, so this alone proves nothing: it must have begun where the base's
+    tables were, too. One that finds no such point applies nothing, and says so only in its log.
     """
     reached = OpTime.of(oplog.last(ServerOplog(replayed.connection)))
     if reached != wanted:

@@ -23,9 +23,9 @@ def reach(record: Record, created: datetime) -> Reach:
 
     A primary takes no write that it has not seen, so that up to the lock all is inside. Without one that is
     so up to the newest entry that was in the journal on disk, by the server's word: for a target up to its
-    time the cut is before it. A secondary's oplog has its primary's times, and what was written there may
-    not have reached it yet. Without an oplog nothing is known but the time.
-    Raise VerificationFailed when the record cannot be understood.
+    time the stop point is before it. A secondary's oplog has its primary's times, and what was written there
+    may not have reached it yet. Without an oplog nothing is known but the time. Raise VerificationFailed when
+    the record cannot be understood.
     """
     wall = _recorded(record, "oplog_wall")
     if record.purpose == "log":
@@ -52,7 +52,7 @@ def was_still(record: Record) -> bool:
     """Tell whether nobody wrote when the snapshot was taken, so that its oplog has no holes.
 
     A server that takes writes notes up to where its oplog has none, but not while it is locked: then what is
-    behind that place is complete as well. A secondary's is cut where it says.
+    behind that place is complete as well. A secondary's stops where it says.
     """
     return _locked(record) and record.role == "primary"
 

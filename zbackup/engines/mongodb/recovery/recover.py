@@ -24,7 +24,7 @@ from zbackup.engines.mongodb.clone.server_options import LOOPBACK, Place
 from zbackup.engines.mongodb.oplog import oplog
 from zbackup.engines.mongodb.oplog.append import add_commits, append
 from zbackup.engines.mongodb.oplog.continuation import Continuation, continuation
-from zbackup.engines.mongodb.oplog.find_stop import Cut, find_stop, shortfall
+from zbackup.engines.mongodb.oplog.find_stop import StopPoint, find_stop, shortfall
 from zbackup.engines.mongodb.oplog.oplog import Oplog, ServerOplog
 from zbackup.engines.mongodb.oplog.oplog_entry import transaction
 from zbackup.engines.mongodb.oplog.prepared import committed_behind
@@ -64,11 +64,12 @@ from zbackup.proc.programs import require_elsewhere
 class Merged:
     """A base whose oplog has all it needs, and no more: what a server will do that starts to replay it.
 
-    `end` is its last entry: the cut's, or that of the last transaction behind it that belongs before it.
+    `end` is its last entry: the stop point's, or that of the last transaction behind it that belongs before
+    it.
     """
 
     begin: Timestamp
-    cut: Cut
+    point: StopPoint
     end: OpTime
     replay: ReplayRange
     base_exact: bool
@@ -128,7 +129,7 @@ class MongoRecovery:
         *,
         skip: Transaction | None = None,
     ) -> Recovered:
-        """Merge the oplogs, let mongod recover to the cut, and serve the result."""
+        """Merge the oplogs, let mongod recover to the stop point, and serve the result."""
         if skip is not None:
             raise Refused("nothing can be left out of an oplog")
         server = self._server(base)
@@ -138,7 +139,7 @@ class MongoRecovery:
             merged = _merge_archived(server, log, stop, progress)
         else:
             merged = _merge_by_servers(server, self._server(log), stop, progress)
-        if warning := shortfall(merged.cut, stop):
+        if warning := shortfall(merged.point, stop):
             progress.note(warning)
         progress.phase("replaying", f"{merged.replay.transactions} oplog entries")
         with server.temporary("replay") as replayed:
@@ -159,11 +160,11 @@ class MongoRecovery:
         return Recovered(
             last_applied=merged.replay.last_applied,
             first_skipped=merged.replay.first_skipped,
-            position=str(OpTime.of(merged.cut.applied)),
+            position=str(OpTime.of(merged.point.applied)),
             gtid="",
             base_exact=merged.base_exact,
             replay=merged.replay,
-            clock_accepted=merged.cut.disputed,
+            clock_accepted=merged.point.disputed,
             member=member,
         )
 
@@ -303,7 +304,7 @@ def _merge(
     *,
     whole: bool,
 ) -> Merged:
-    """Make the base's oplog end at the cut, complete; see continuation for what is proved before.
+    """Make the base's oplog end at the stop point, complete; see continuation for what is proved before.
 
     `source` is the log source's record, `taken` is when nothing of it was written any more, and `whole` says
     that it has no holes.
@@ -312,34 +313,34 @@ def _merge(
     begin = checkpoint(opened)
     continued = continuation(base, log, whole=whole)
     base_exact = _require_recorded(base, log, opened.server.files.record)
-    cut = find_stop(log, continued, begin, stop, taken)
+    point = find_stop(log, continued, begin, stop, taken)
     # A set that became a shard behind the base was none when that was taken.
     if isinstance(stop, ClusterTime) and (
         role_of(opened.server.files.record.server) or role_of(source.server)
     ):
-        commits = _late_commits(ServerOplog(base), log, stop, continued, cut)
+        commits = _late_commits(ServerOplog(base), log, stop, continued, point)
     else:
         commits = ()
-    entries, bytes_ = append(base, log, continued, cut.applied["ts"], progress)
-    end = add_commits(base, cut.applied, commits, progress)
+    entries, bytes_ = append(base, log, continued, point.applied["ts"], progress)
+    end = add_commits(base, point.applied, commits, progress)
     oplog.end_at(base, end.ts)
     replay = ReplayRange(
-        last_applied=transaction(cut.applied),
-        first_skipped=transaction(cut.skipped) if cut.skipped else None,
+        last_applied=transaction(point.applied),
+        first_skipped=transaction(point.skipped) if point.skipped else None,
         transactions=entries,
         log_bytes=bytes_,
-        out_of_order=cut.behind,
+        out_of_order=point.behind,
         effective_target=time_of(stop),
     )
-    return Merged(begin=begin, cut=cut, end=end, replay=replay, base_exact=base_exact)
+    return Merged(begin=begin, point=point, end=end, replay=replay, base_exact=base_exact)
 
 
 def _late_commits(
-    base: Oplog, log: Oplog, stop: ClusterTime, continued: Continuation, cut: Cut
+    base: Oplog, log: Oplog, stop: ClusterTime, continued: Continuation, point: StopPoint
 ) -> tuple[bytes, ...]:
-    """Of a cluster's member that is cut at a cluster time: see prepared."""
-    if cut.skipped is None:
-        end = OpTime.of(cut.applied)
+    """Of a cluster's member that is recovered to a cluster time: see prepared."""
+    if point.skipped is None:
+        end = OpTime.of(point.applied)
         raise TooLate(
             f"the log source's oplog is sure up to {end}, and nothing in it is from {stop} on: that the "
             "member wrote no more before that is not known; take a snapshot and restore again, or restore "

@@ -11,8 +11,8 @@ from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition
 from zbackup.engines.mysql.binlog.reader import begun, describe, last_begun, microseconds, opened
 from zbackup.engines.mysql.binlog.span_memory import Span
 from zbackup.model.anchors import Anchor, bounds, dependable
-from zbackup.model.commit_times import CutSearch, Point, Rules
-from zbackup.model.recovery import LaterCut
+from zbackup.model.commit_times import Point, Rules, StopSearch
+from zbackup.model.recovery import LaterStop
 from zbackup.model.target import Time, WholeLog
 from zbackup.proc import secure_files
 
@@ -27,14 +27,14 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
+class StopPoint:
     """A prefix of the log.
 
     Everything from the start up to `stop` is to be applied: `transactions` of them, `log_bytes` bytes of log
     over all files. `stop` is the end of `last_applied`, or the start if nothing is to be applied.
-    `first_skipped` is None when the log ends before the moment. `out_of_order` transactions behind the cut
-    carry a commit time before the moment; they are skipped too, because a log can only be cut once. Where the
-    log can be read in two ways this is the earlier cut, and `later` the other.
+    `first_skipped` is None when the log ends before the moment. `out_of_order` transactions behind the stop
+    point carry a commit time before the moment; they are skipped too, because a replay can only stop once.
+    Where the log can be read in two ways this is the earlier stop point, and `later` the other.
     """
 
     stop: LogPosition
@@ -43,7 +43,7 @@ class Cut:
     transactions: int
     log_bytes: int
     out_of_order: int = 0
-    later: LaterCut | None = None
+    later: LaterStop | None = None
 
 
 def find_stop(
@@ -53,11 +53,12 @@ def find_stop(
     *,
     end: LogPosition | None = None,
     times: Times | None = None,
-) -> Cut:
-    """Cut the log before the first transaction, in log order, that was committed at the target or later.
+) -> StopPoint:
+    """Find the stop point: before the first transaction, in log order, that was committed at the target or
+    later.
 
-    A `stop` that is a position cuts before the first transaction that stands there or behind, whatever its
-    time, and nothing is read of later files. The whole log is cut nowhere.
+    A `stop` that is a position is before the first transaction that stands there or behind, whatever its
+    time, and nothing is read of later files. The whole log has no stop point.
 
     `files` are all of one log; `end` is where the log ends (its last complete transaction if None). For
     MariaDB, whose times are whole seconds, a transaction of second s may have committed until s + 1: the
@@ -79,14 +80,14 @@ def find_stop(
             count += found
             last_applied = describe(path, scanner, newest) if newest else last_applied
             first_skipped = describe(path, scanner, skipped) if skipped else None
-    return _cut(files, start, count, last_applied, first_skipped)
+    return _stop_point(files, start, count, last_applied, first_skipped)
 
 
 def _by_time(
     files: Sequence[Path], start: LogPosition, end: LogPosition | None, stop: int, times: Times
-) -> Cut:
+) -> StopPoint:
     anchors = dependable(times.anchors, times.rules)
-    search = CutSearch(stop, bounds(anchors, stop, times.rules), times.rules)
+    search = StopSearch(stop, bounds(anchors, stop, times.rules), times.rules)
     for before, path in zip((None, *files), files, strict=False):
         with opened(path, _limit(path, end)) as scanner:
             header = begun(path) if before else None
@@ -97,15 +98,15 @@ def _by_time(
             break
     decision = search.decide()
     named = {sequence(path.name): path for path in files}
-    cut, other = decision.cut, decision.other
-    applied, skipped = (_described(named, each) for each in (cut.last, cut.first))
-    found = _cut(files, start, cut.count, applied, skipped)
+    point, other = decision.point, decision.other
+    applied, skipped = (_described(named, each) for each in (point.last, point.first))
+    found = _stop_point(files, start, point.count, applied, skipped)
     return replace(found, out_of_order=decision.behind, later=_later(named, other) if other else None)
 
 
-def _later(files: Mapping[int, Path], other: Point) -> LaterCut:
+def _later(files: Mapping[int, Path], other: Point) -> LaterStop:
     skipped = described(_described(files, other.first))
-    return LaterCut(first_skipped=skipped, transactions=other.count)
+    return LaterStop(first_skipped=skipped, transactions=other.count)
 
 
 def _described(files: Mapping[int, Path], found: tuple[int, Span] | None) -> LoggedTransaction | None:
@@ -116,15 +117,15 @@ def _described(files: Mapping[int, Path], found: tuple[int, Span] | None) -> Log
         return describe(path, scanner, found[1])
 
 
-def _cut(
+def _stop_point(
     files: Sequence[Path],
     start: LogPosition,
     transactions: int,
     last_applied: LoggedTransaction | None,
     first_skipped: LoggedTransaction | None,
-) -> Cut:
+) -> StopPoint:
     stop = last_applied.end if last_applied else start
-    return Cut(
+    return StopPoint(
         stop=stop,
         last_applied=last_applied,
         first_skipped=first_skipped,

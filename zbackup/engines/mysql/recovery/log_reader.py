@@ -154,16 +154,16 @@ class MysqlLogReader:
         """
         stop = effective_stop(base[0].engine, stop)
         start = end_of(*base)
-        cut = find_stop_behind_base(start, held_files(*base), log, stop, anchors)
-        stops = find_unreplayable(held_files(*log), start, cut.stop)
+        point = find_stop_behind_base(start, held_files(*base), log, stop, anchors)
+        stops = find_unreplayable(held_files(*log), start, point.stop)
         return ReplayRange(
-            last_applied=described(cut.last_applied),
-            first_skipped=described(cut.first_skipped),
-            transactions=cut.transactions,
-            log_bytes=cut.log_bytes,
-            out_of_order=cut.out_of_order,
+            last_applied=described(point.last_applied),
+            first_skipped=described(point.first_skipped),
+            transactions=point.transactions,
+            log_bytes=point.log_bytes,
+            out_of_order=point.out_of_order,
             effective_target=time_of(stop),
-            later=cut.later,
-            outside=tables_outside(base[0], held_files(*base)[-1], held_files(*log), cut),
+            later=point.later,
+            outside=tables_outside(base[0], held_files(*base)[-1], held_files(*log), point),
             stopped=stops[0] if stops else None,
         )

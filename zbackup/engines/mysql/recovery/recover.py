@@ -6,7 +6,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from zbackup.engines.mysql.binlog.find_stop import Cut
+from zbackup.engines.mysql.binlog.find_stop import StopPoint
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import last_in_file
 from zbackup.engines.mysql.binlog.torn_end import torn_at
@@ -116,14 +116,14 @@ class MysqlRecovery:
                 doubtful = in_doubt.prepared(server.flavor, temporary.connection)
             start = end_of(base.record, base.where, base_files)
             stop = effective_stop(base.record.engine, stop)
-            cut = find_stop_behind_base(start, base_files, BackupFiles(log.record, log.where), stop)
-            hole = Hole.of(skip, start, cut) if skip else None
+            point = find_stop_behind_base(start, base_files, BackupFiles(log.record, log.where), stop)
+            hole = Hole.of(skip, start, point) if skip else None
             aside = memory_tables.set_aside(temporary.connection, base.record, temporary.progressing)
             with aside, hole.explained() if hole else nullcontext():
-                self._replay(temporary, log, start, cut, progress, hole=hole)
-            progress.phase("verifying", f"that it ends at {cut.stop}")
+                self._replay(temporary, log, start, point, progress, hole=hole)
+            progress.phase("verifying", f"that it ends at {point.stop}")
             with temporary.progressing():
-                recovered = outcome(temporary.connection, base.record, cut)
+                recovered = outcome(temporary.connection, base.record, point)
                 replay_remarks.tell(temporary.connection, server.flavor, progress, doubtful)
             progress.phase("handing over")
         return recovered
@@ -215,26 +215,26 @@ class MysqlRecovery:
         temporary: Temporary,
         log: Files,
         start: LogPosition,
-        cut: Cut,
+        point: StopPoint,
         progress: Progress,
         *,
         hole: Hole | None,
     ) -> None:
-        if not cut.transactions:
+        if not point.transactions:
             return
         files = held_files(log.record, log.where)
         within = [
-            f for f in files if start.sequence <= LogPosition.of(f.name, 0).sequence <= cut.stop.sequence
+            f for f in files if start.sequence <= LogPosition.of(f.name, 0).sequence <= point.stop.sequence
         ]
         last = last_in_file(within[-1])
-        ends_file = last is not None and last.end == cut.stop
-        span = LogRange(files=tuple(within), start=start, stop=cut.stop, ends_file=ends_file)
+        ends_file = last is not None and last.end == point.stop
+        span = LogRange(files=tuple(within), start=start, stop=point.stop, ends_file=ends_file)
         owner, _ = temporary.server.owner
         for file in (f for f in files if LogPosition.of(f.name, 0).sequence >= start.sequence):
             if (end := torn_at(file)) is not None:
                 progress.note(f"{file.name} ends within an event, at {end}: what is behind it is left out")
                 secure_files.truncate(file, end, owner)
-        progress.phase("replaying", how_many(cut.transactions))
+        progress.phase("replaying", how_many(point.transactions))
         if temporary.server.flavor == "mysql":
             relay = temporary.server.place.relay
             if log.home not in temporary.server.files.beside:

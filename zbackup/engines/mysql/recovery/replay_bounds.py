@@ -9,7 +9,7 @@ from pathlib import Path
 
 from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.find_by_name import find
-from zbackup.engines.mysql.binlog.find_stop import Cut, Times, find_stop
+from zbackup.engines.mysql.binlog.find_stop import StopPoint, Times, find_stop
 from zbackup.engines.mysql.binlog.position import LogPosition, described
 from zbackup.engines.mysql.binlog.same_log import require_same_log
 from zbackup.engines.mysql.clone.outside_directories import mentioned
@@ -46,8 +46,8 @@ def find_stop_behind_base(
     log: BackupFiles,
     stop: Stop,
     anchors: Sequence[Anchor] = (),
-) -> Cut:
-    """Find the cut, having proved that the log continues the base's own. Raise NotRecoverable if not.
+) -> StopPoint:
+    """Find the stop point, having proved that the log continues the base's own. Raise NotRecoverable if not.
 
     A target that is a transaction is the first that is left out. Raise VerificationFailed when the log does
     not hold it where it was found.
@@ -67,10 +67,10 @@ def find_stop_behind_base(
     position = LogPosition.parse(stop.start)
     if position < start:
         raise NotRecoverable(f"the base ends at {start}: it holds the transaction at {position} already")
-    cut = find_stop(files, start, position)
-    if described(cut.first_skipped) != stop:
+    point = find_stop(files, start, position)
+    if described(point.first_skipped) != stop:
         raise VerificationFailed(f"the log that {log[0].called} holds has another transaction at {position}")
-    return cut
+    return point
 
 
 def find_in_parts(name: TransactionName, parts: Sequence[BackupFiles]) -> Searched:
@@ -88,9 +88,9 @@ def files_of(parts: Sequence[BackupFiles]) -> list[Path]:
 
 
 def tables_outside(
-    base: Record, start: Path, files: Sequence[Path], cut: Cut | None = None
+    base: Record, start: Path, files: Sequence[Path], point: StopPoint | None = None
 ) -> tuple[str, ...]:
     """Tell where the log makes tables that lie on none of the backup's datasets, from the file `start` on."""
-    first, last = LogPosition.of(start.name, 0).sequence, cut.stop.sequence if cut else math.inf
+    first, last = LogPosition.of(start.name, 0).sequence, point.stop.sequence if point else math.inf
     within = [file for file in files if first <= LogPosition.of(file.name, 0).sequence <= last]
     return mentioned(within, [mountpoint for _, mountpoint in base.members])

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from zbackup.engines.mysql.binlog.find_stop import Cut
+from zbackup.engines.mysql.binlog.find_stop import StopPoint
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery.replay import LogRange, as_sql
 from zbackup.engines.mysql.server.connection import Connection
@@ -25,15 +25,15 @@ class Hole:
     end: LogPosition
 
     @classmethod
-    def of(cls, subject: Transaction, begin: LogPosition, cut: Cut) -> "Hole":
-        """The hole in a replay from `begin` to the cut. Raise Refused unless it lies within."""
+    def of(cls, subject: Transaction, begin: LogPosition, point: StopPoint) -> "Hole":
+        """The hole in a replay from `begin` to the stop point. Raise Refused unless it lies within."""
         start, end = LogPosition.parse(subject.start), LogPosition.parse(subject.end)
         name = subject.gtid or subject.start
         if start < begin:
             raise Refused(f"the base holds {name} already: start from an older one (--base)")
-        if end > cut.stop:
+        if end > point.stop:
             raise Refused(f"{name} is not before the target anyway: leave out --skip")
-        if end == cut.stop:
+        if end == point.stop:
             raise Refused(f"{name} is the last before the target: use --before {name} instead of --skip")
         return cls(subject, start, end)
 

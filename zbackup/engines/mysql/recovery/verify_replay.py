@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from zbackup.engines.mysql.binlog.find_stop import Cut
+from zbackup.engines.mysql.binlog.find_stop import StopPoint
 from zbackup.engines.mysql.binlog.position import LogPosition, described, recorded_position
 from zbackup.engines.mysql.binlog.reader import last_in_file
 from zbackup.engines.mysql.recovery.covered_log import end_of
@@ -42,8 +42,10 @@ def as_it_is(connection: Connection, record: Record, where: Relocation, files: S
         )
     end = end_of(record, where, files)
     last = last_in_file(files[-1])
-    cut = Cut(stop=end, last_applied=last, first_skipped=None, transactions=0, log_bytes=0, out_of_order=0)
-    return outcome(connection, record, cut)
+    point = StopPoint(
+        stop=end, last_applied=last, first_skipped=None, transactions=0, log_bytes=0, out_of_order=0
+    )
+    return outcome(connection, record, point)
 
 
 def is_exact(record: Record) -> bool:
@@ -118,31 +120,31 @@ def _mariadb_positions(text: str) -> dict[int, int]:
     return {int(domain): int(sequence) for domain, _, sequence in parts}
 
 
-def outcome(connection: Connection, record: Record, cut: Cut) -> Recovered:
-    """Ask the server itself how far it is, and refuse anything but the cut."""
-    variable = "gtid_executed" if record.engine == "mysql" else _mariadb_variable(cut)
+def outcome(connection: Connection, record: Record, point: StopPoint) -> Recovered:
+    """Ask the server itself how far it is, and refuse anything but the stop point."""
+    variable = "gtid_executed" if record.engine == "mysql" else _mariadb_variable(point)
     reached = str(connection.one(f"SELECT @@global.{variable} AS gtid")["gtid"]).replace("\n", "")
     if record.engine == "mysql":
-        for transaction, wanted in ((cut.last_applied, True), (cut.first_skipped, False)):
+        for transaction, wanted in ((point.last_applied, True), (point.first_skipped, False)):
             if transaction and transaction.gtid and _executed(connection, transaction.gtid) != wanted:
                 raise VerificationFailed(f"{transaction.gtid} is {'missing' if wanted else 'there already'}")
-    elif cut.transactions and cut.last_applied:
-        for domain, sequence in _mariadb_positions(cut.last_applied.gtid).items():
+    elif point.transactions and point.last_applied:
+        for domain, sequence in _mariadb_positions(point.last_applied.gtid).items():
             if _mariadb_positions(reached).get(domain) != sequence:
-                raise VerificationFailed(f"replay ended at {reached}, not at {cut.last_applied.gtid}")
+                raise VerificationFailed(f"replay ended at {reached}, not at {point.last_applied.gtid}")
     return Recovered(
-        last_applied=described(cut.last_applied),
-        first_skipped=described(cut.first_skipped),
-        position=str(cut.stop),
+        last_applied=described(point.last_applied),
+        first_skipped=described(point.first_skipped),
+        position=str(point.stop),
         gtid=reached,
         base_exact=is_exact(record),
     )
 
 
-def _mariadb_variable(cut: Cut) -> str:
+def _mariadb_variable(point: StopPoint) -> str:
     """Name the variable that has the GTIDs: what was replayed stands apart from what the server had logged
     itself before."""
-    return "gtid_slave_pos" if cut.transactions else "gtid_binlog_pos"
+    return "gtid_slave_pos" if point.transactions else "gtid_binlog_pos"
 
 
 def _executed(connection: Connection, gtid: str) -> bool:
