@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,27 +41,14 @@ def copy_of_the_project() -> Iterator[Path]:
         yield home
 
 
-def nothing() -> None:
-    """Do nothing before the tests, or after them."""
-
-
-def fails(
-    home: Path,
-    tests: Sequence[str],
-    before: Callable[[], None] = nothing,
-    after: Callable[[], None] = nothing,
-) -> bool:
+def fails(home: Path, tests: Sequence[str]) -> bool:
     """Whether one of these tests fails, does not end, or cannot be read, in the project at `home`.
 
     In a copy of this process, in which the libraries are there already: they take longer than most tests.
-    What is done `before` and `after` them is done there.
     """
     argv = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]
     with tempfile.TemporaryFile() as said:
-        around = before, after
-        run = multiprocessing.get_context("fork").Process(
-            target=_tell, args=(home, argv, said.fileno(), around)
-        )
+        run = multiprocessing.get_context("fork").Process(target=_tell, args=(home, argv, said.fileno()))
         run.start()
         run.join(LIMIT_S)
         if run.is_alive():
@@ -77,11 +64,18 @@ def fails(
     return run.exitcode == 1
 
 
-def _tell(
-    home: Path, argv: list[str], said: int, around: tuple[Callable[[], None], Callable[[], None]]
-) -> None:
+def _tell(home: Path, argv: list[str], said: int) -> None:
     os.dup2(said, 1)
     os.dup2(said, 2)
+    leave_for(home)
+    status = int(pytest.main(argv))
+    sys.stdout.flush()
+    # Threads that a defect has left hanging are not waited for.
+    os._exit(status)
+
+
+def leave_for(home: Path) -> None:
+    """From now on this process reads the project there."""
     os.chdir(home)
     for name in [name for name in sys.modules if name.partition(".")[0] in ("tests", "zbackup")]:
         del sys.modules[name]
@@ -91,12 +85,6 @@ def _tell(
     plain = [hypothesis.Phase.explicit, hypothesis.Phase.generate]
     hypothesis.settings.register_profile("mutants", phases=plain)
     hypothesis.settings.load_profile("mutants")
-    around[0]()
-    status = int(pytest.main(argv))
-    around[1]()
-    sys.stdout.flush()
-    # Threads that a defect has left hanging are not waited for.
-    os._exit(status)
 
 
 def rewrite(file: Path, text: str) -> None:

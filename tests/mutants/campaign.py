@@ -1,22 +1,27 @@
-"""`python -m tests.mutants.campaign [--most N] [--seed N] [WORD...]`: small changes of what decides.
+"""`python -m tests.mutants.campaign [--most N] [--seed N] [--tests TEST...] [-- WORD...]`: small changes.
 
-First it is measured which tests run what: a change is shown to those alone that run its function, the
-nearest first. The changes come in an order of chance, so that a campaign that is stopped has seen some of
-everything. What no test finds is printed as it comes; each such line is killed by a test, or explained in
+The changes come in an order of chance, so that a campaign that is stopped has seen some of everything. What
+no test finds is printed as it comes; each such line is killed by a test, or explained in
 docs/reference/slow-tests.md.
 """
 
 import argparse
+import os
 import random
 import re
 import sys
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
-from tests.mutants.__main__ import ROOT, copy_of_the_project, fails, rewrite
+import pytest
+
+from tests.mutants.__main__ import ROOT, copy_of_the_project, fails, leave_for, rewrite
 from tests.mutants.changes import Change, changed, changes
-from tests.mutants.reaching import Ran, measured, reaching
+from tests.mutants.warm import Warm
 
 TESTS: dict[str, tuple[str, ...]] = {
     "zbackup/plan": ("tests/unit/plan",),
@@ -70,15 +75,6 @@ def tests_of(file: str) -> tuple[str, ...]:
     return next(tests for begin, tests in TESTS.items() if file.startswith(begin))
 
 
-def shown_to(file: str) -> list[str]:
-    """All files of tests that a change of this module is shown to, where they run it."""
-    found = dict.fromkeys(near(file))
-    for test in tests_of(file):
-        each = [ROOT / test] if test.endswith(".py") else sorted((ROOT / test).rglob("test_*.py"))
-        found |= dict.fromkeys(str(one.relative_to(ROOT)) for one in each)
-    return [*found]
-
-
 def modules() -> list[str]:
     """All files that are changed."""
     files = (str(file.relative_to(ROOT)) for file in sorted((ROOT / "zbackup").rglob("*.py")))
@@ -89,34 +85,67 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants.campaign")
     parser.add_argument("--most", type=int, default=0, help="no more changes than that")
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("words", nargs="*", help="only files whose paths hold one of these")
+    parser.add_argument("--tests", nargs="+", default=(), help="by these tests alone")
+    parser.add_argument("words", nargs="*", help="only changes whose FILE:LINE: WHAT holds one of these")
     given = parser.parse_args()
-    files = [f for f in modules() if not given.words or any(word in f for word in given.words)]
-    planned = [(file, change) for file in files for change in changes((ROOT / file).read_text())]
+    planned = [(file, change) for file in modules() for change in changes((ROOT / file).read_text())]
+    planned = [
+        each for each in planned if not given.words or any(word in said(*each) for word in given.words)
+    ]
     random.Random(given.seed).shuffle(planned)
     planned = planned[: given.most or None]
+    files = {file for file, _ in planned}
     print(f"{len(planned)} changes of {len(files)} modules, seed {given.seed}", flush=True)
-    with copy_of_the_project() as home:
-        ran = measured(home, sorted({test for file in {f for f, _ in planned} for test in shown_to(file)}))
-        alive = sum(not _found(home, file, change, ran) for file, change in planned)
-    print(f"{len(planned) - alive} of {len(planned)} were found")
+    tests = given.tests or sorted({test for file in files for test in (*near(file), *tests_of(file))})
+    alive = 0
+    with copy_of_the_project() as home, at_home(home) as out:
+
+        def tell(file: str, change: Change, found: bool | None, tried: int) -> None:
+            nonlocal alive
+            anew = found is None
+            found = _found(home, file, change) if found is None else found
+            alive += not found
+            least = " (tried anew)" if anew else "" if tried or found else " (no test comes there)"
+            print(f"{'found' if found else 'NOT FOUND'}: {said(file, change)}{least}", file=out, flush=True)
+
+        warm = Warm(home, planned, tell)
+        status = pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests], plugins=[warm])
+        if warm.failed or status not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            tail = os.pread(1, os.fstat(1).st_size, 0).decode(errors="replace")[-2000:]
+            print(f"{tail}\nfailed before anything is changed: {warm.failed}", file=out, flush=True)
+            return 1
+        print(f"{len(planned) - alive} of {len(planned)} were found", file=out, flush=True)
     return 0
 
 
-def _found(home: Path, file: str, change: Change, ran: Mapping[str, Ran]) -> bool:
+def said(file: str, change: Change) -> str:
+    return f"{file}:{change.line}: {change.what}"
+
+
+@contextmanager
+def at_home(home: Path) -> Iterator[TextIO]:
+    """This process works in the copy from now on; what tests say is not shown. Give what can."""
+    out = os.fdopen(os.dup(1), "w")
+    leave_for(home)
+    with tempfile.TemporaryFile() as told:
+        os.dup2(told.fileno(), 1)
+        os.dup2(told.fileno(), 2)
+        try:
+            yield out
+        finally:
+            os.dup2(out.fileno(), 1)
+            os.dup2(out.fileno(), 2)
+
+
+def _found(home: Path, file: str, change: Change) -> bool:
+    """By a process that reads all anew."""
     target = home / file
     whole = target.read_text()
-    shown, first = shown_to(file), near(file)
-    tests = [test for test in reaching(ran, file, whole, change.line) if test in shown]
-    tests.sort(key=lambda test: test not in first)
     rewrite(target, changed(whole, change))
     try:
-        found = bool(tests) and fails(home, tests)
+        return any(fails(home, tests) for tests in (near(file), tests_of(file)) if tests)
     finally:
         rewrite(target, whole)
-    verdict = "found" if found else "NOT FOUND" if tests else "NOT FOUND, no test runs it"
-    print(f"{verdict}: {file}:{change.line}: {change.what}", flush=True)
-    return found
 
 
 if __name__ == "__main__":

@@ -14,9 +14,11 @@ _SAID = ("log", "ctx.progress")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of a source, in words; `node` is its place in the tree, and `way` one of those for it."""
+    """One change of a source, in words, of what is from `line` to `end`; `node` is its place in the tree, and
+    `way` one of those for it."""
 
     line: int
+    end: int
     what: str
     node: int
     way: int
@@ -25,35 +27,41 @@ class Change:
 def changes(source: str) -> Iterator[Change]:
     """Every change that is known here."""
     for number, node in enumerate(ast.walk(ast.parse(source))):
-        for way, (what, _) in enumerate(_of(node)):
+        for way, (what, part, _) in enumerate(_of(node)):
             said = ast.unparse(node).splitlines()[0]
-            yield Change(getattr(node, "lineno", 0), f"{what}: {said}", number, way)
+            yield Change(part.lineno, part.end_lineno or part.lineno, f"{what}: {said}", number, way)
 
 
 def changed(source: str, change: Change) -> str:
     """The whole source, with this change."""
+    return ast.unparse(changed_tree(source, change))
+
+
+def changed_tree(source: str, change: Change) -> ast.Module:
+    """The same, with the lines that everything was on."""
     tree = ast.parse(source)
     node = list(ast.walk(tree))[change.node]
-    list(_of(node))[change.way][1](node)
-    return ast.unparse(tree)
+    list(_of(node))[change.way][2](node)
+    return ast.fix_missing_locations(tree)
 
 
-def _of(node: ast.AST) -> Iterator[tuple[str, Callable[[ast.AST], None]]]:
+def _of(node: ast.AST) -> Iterator[tuple[str, ast.expr | ast.stmt, Callable[[ast.AST], None]]]:
+    """In words, what of it is changed, and how."""
     match node:
         case ast.Compare(ops=[op]) if type(op) in _OTHER:
-            yield "the other comparison", _compare
+            yield "the other comparison", node, _compare
         case ast.BoolOp():
-            yield "and for or" if isinstance(node.op, ast.Or) else "or for and", _bool
+            yield "and for or" if isinstance(node.op, ast.Or) else "or for and", node, _bool
         case ast.If() | ast.IfExp() | ast.While():
             if not _is_type_checking(node):
-                yield "always", _always
-                yield "never", _never
-        case ast.comprehension(ifs=[_, *_]):
-            yield "no filter", _unfiltered
+                yield "always", node.test, _always
+                yield "never", node.test, _never
+        case ast.comprehension(ifs=[first, *_]):
+            yield "no filter", first, _unfiltered
         case ast.FunctionDef() | ast.For() | ast.With():
             for place, statement in enumerate(node.body):
                 if _acts(statement):
-                    yield f"not done ({ast.unparse(statement).splitlines()[0]})", _without(place)
+                    yield f"not done ({ast.unparse(statement).splitlines()[0]})", statement, _without(place)
 
 
 def _acts(statement: ast.stmt) -> bool:
