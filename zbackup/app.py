@@ -14,18 +14,15 @@ from zbackup.config.retention import Retention as RetentionTable
 from zbackup.config.settings import Instance, Settings
 from zbackup.config.ship import S3Place, Ship, ZfsPlace
 from zbackup.destinations.base import Destination
-from zbackup.destinations.zfs_destination import ZfsDestination
 from zbackup.engines.base import Copier, Engine, LogFollower, LogReader, Recovery, Undoer
 from zbackup.engines.mongodb.options import ConnectOptions as MongoConnectOptions
 from zbackup.engines.mongodb.options import TlsOptions as MongoTlsOptions
 from zbackup.engines.mysql.archive.follow import MysqlLogFollower
-from zbackup.engines.mysql.copy.session import MysqlCopier
 from zbackup.engines.mysql.engine import MysqlEngine
 from zbackup.engines.mysql.options import ConnectOptions, TlsOptions
 from zbackup.engines.mysql.plain_log.plain_log import copy_of_log
 from zbackup.engines.mysql.recovery.log_reader import MysqlLogReader
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
-from zbackup.engines.mysql.undo.session import MysqlUndoer
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.watch.operator_file import OperatorFile
 from zbackup.model.cloning import CloneRules, Mask, Source
@@ -83,7 +80,7 @@ def choose_destination(ctx: Context, name: str) -> ShipDestination:
 def context(settings: Settings, instance: Instance, progress: Progress) -> Context:
     """Tell what jobs on this instance work with. Nothing is connected to or read yet."""
     parts, copies = (_mongodb, _mongodb_copier) if instance.engine == "mongodb" else (_mysql, _copier)
-    (engine, recovery, log_reader, follower), (copier, undoer) = parts(settings, instance), copies(instance)
+    engine, recovery, log_reader, follower = parts(settings, instance)
     return Context(
         instance=instance.name,
         engine_name=instance.engine,
@@ -105,8 +102,8 @@ def context(settings: Settings, instance: Instance, progress: Progress) -> Conte
         drill_helper=_helper(settings.daemon.drill_helper),
         service=instance.service.orders() if instance.service else None,
         elsewhere=instance.clones_elsewhere,
-        copier=copier,
-        undoer=undoer,
+        copier=lambda: copies(instance)[0],
+        undoer=lambda: copies(instance)[1],
         follower=follower,
         archive=instance.archive.rules() if instance.archive else None,
     )
@@ -267,6 +264,10 @@ def _workers(instance: Instance) -> int:
 
 
 def _copier(instance: Instance) -> tuple[Copier, Undoer]:
+    # A tenth of what starting a command takes, and most copy nothing back.
+    from zbackup.engines.mysql.copy.session import MysqlCopier
+    from zbackup.engines.mysql.undo.session import MysqlUndoer
+
     copier = MysqlCopier(instance=instance.name, usual=_connect(instance), rules=instance.copy_back)
     return copier, MysqlUndoer(copier=copier)
 
@@ -335,6 +336,8 @@ def destination(settings: Settings, instance: str, ship: Ship) -> Destination:
 
             return from_config.destination(ship, to, instance, SystemClock(), settings.daemon.state_dir)
         case to:
+            from zbackup.destinations.zfs_destination import ZfsDestination
+
             return ZfsDestination(
                 name=ship.label,
                 place=str(to),

@@ -12,6 +12,7 @@ import structlog
 pytest.register_assert_rewrite("tests.fast.right", "tests.fast.breaking")
 
 from tests.fast.world import World, at_the_doors  # noqa: E402
+from zbackup.model.event_log import log  # noqa: E402
 
 SHM = Path("/dev/shm")
 _current: list[World] = []
@@ -28,6 +29,7 @@ def _quiet() -> Iterator[None]:
     """Thousands of jobs run here, and what they log is formatted for nobody."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     yield
+    log.forget()
     structlog.reset_defaults()
 
 

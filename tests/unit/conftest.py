@@ -10,6 +10,7 @@ import structlog
 from hypothesis import settings
 
 from tests.unit.examples import examples
+from zbackup.model.event_log import log
 from zbackup.proc import programs, version
 
 settings.register_profile("zbackup", deadline=None, print_blob=True, max_examples=examples(100))
@@ -23,6 +24,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 def _logs_as_before() -> Iterator[None]:
     """A command line decides how the whole process logs: not for the tests that come after it."""
     yield
+    log.forget()
     structlog.reset_defaults()
 
 

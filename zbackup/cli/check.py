@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from zbackup import app
-from zbackup.cli import json_shapes, on_cluster, tables
+from zbackup.cli import cluster_option, json_shapes, on_cluster, tables
 from zbackup.cli.command_context import AnyInstance, Done, conclude, on_each
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit
@@ -42,12 +42,12 @@ def command(
     with_drill: Annotated[
         bool, typer.Option("--drill", help="Also recover the newest backup, and remove it again.")
     ] = False,
-    cluster: on_cluster.Name = "",
+    cluster: cluster_option.Name = "",
 ) -> None:
     if cluster:
         if with_drill:
             raise UsageError(f"of a cluster the drill is zbackup verify --cluster {cluster} --drill")
-        on_cluster.require_no_instance(instance)
+        cluster_option.require_no_instance(instance)
         _of_cluster(options, cluster)
         return
     settings = load(options.config)

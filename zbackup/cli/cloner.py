@@ -6,7 +6,6 @@ from contextlib import AbstractContextManager, contextmanager
 from socket import socket
 from types import FrameType
 
-import structlog
 import typer
 
 from zbackup import app
@@ -20,12 +19,11 @@ from zbackup.jobs.operations.act import act, expected_name, require_possible, wa
 from zbackup.jobs.operations.order import Order, parse, require_role
 from zbackup.jobs.operations.record import Noted, Operations, ourselves
 from zbackup.model.errors import ZbackupError
+from zbackup.model.event_log import log
 from zbackup.model.operation import Operation
 from zbackup.model.progress import Progress, Silent
 from zbackup.plan.clones.connection_url import url
 from zbackup.proc.helper import answer, hear
-
-log = structlog.get_logger()
 
 LOOK_S = 60.0
 """Whether an operation moves is looked at so often."""

@@ -2,12 +2,11 @@
 
 import sys
 
-import structlog
-
 from zbackup.cli import logs
 from zbackup.cli.log_sink import Sink
 from zbackup.cli.options import Options
 from zbackup.config.load import load
+from zbackup.model.event_log import log
 
 HELP = """Take snapshots and prune them on schedule, until told to stop.
 
@@ -33,6 +32,6 @@ def command(options: Options) -> None:
     try:
         Service(lambda: load(options.config), before_exit=lambda: sink.flush(FLUSH_S)).run()
     except KeyboardInterrupt:
-        structlog.get_logger().info("daemon.stopped", why="told to while it was starting")
+        log.info("daemon.stopped", why="told to while it was starting")
     finally:
         sink.flush(FLUSH_S)

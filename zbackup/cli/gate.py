@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
+from zbackup.cli.at_the_gate import admit
 from zbackup.cli.options import Options
-from zbackup.cli.start import admit
 from zbackup.model.errors import UsageError
 from zbackup.plan.ship.gate import POWERS, Policy
 

@@ -3,7 +3,6 @@
 import os
 from typing import Annotated
 
-import structlog
 import typer
 
 from zbackup import app
@@ -12,6 +11,7 @@ from zbackup.cli.options import Options
 from zbackup.config.load import find, load
 from zbackup.jobs.watch.root_helper import obey, obey_drill
 from zbackup.model.errors import Refused, ZbackupError
+from zbackup.model.event_log import log
 from zbackup.model.progress import Silent
 from zbackup.proc.helper import answer, hear, hung_up
 
@@ -31,7 +31,6 @@ systemctl enable --now zbackup-helper.socket
 systemctl enable --now zbackup-read.socket zbackup-cloner.socket
 """
 
-log = structlog.get_logger()
 
 # A drill comes after all else.
 NICE = 10

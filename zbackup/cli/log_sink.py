@@ -6,7 +6,7 @@ import queue
 import threading
 import time
 
-import structlog
+from zbackup.model.event_log import log
 
 MOST_LINES = 10_000
 POLL_S = 0.02
@@ -48,4 +48,4 @@ class Sink:
             self._lines.task_done()
             if dropped := self._dropped:
                 self._dropped -= dropped
-                structlog.get_logger().warning("log.dropped", lines=dropped)
+                log.warning("log.dropped", lines=dropped)

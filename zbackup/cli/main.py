@@ -5,12 +5,11 @@ import gc
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
-from importlib import import_module, metadata
+from collections.abc import Collection, Sequence
+from importlib import import_module
 from types import FrameType
 from typing import Annotated, NoReturn
 
-import structlog
 import typer
 
 from zbackup.cli import logs
@@ -19,9 +18,11 @@ from zbackup.cli.exit_status import table as exit_status_table
 from zbackup.cli.options import FLAGS, VALUED, Options, common_options
 from zbackup.cli.output import describe_error, print_document, print_error, tell
 from zbackup.model.errors import UsageError, ZbackupError
+from zbackup.model.event_log import log
 from zbackup.model.printable import printable
 
 INTERRUPTED = 130
+VERSION = "--version"
 
 HELP = """Consistent ZFS snapshots and point-in-time recovery for MySQL, MariaDB and MongoDB.
 
@@ -78,6 +79,8 @@ The whole house takes half a second to import, and a host that receives pays tha
 
 def _version(wanted: bool) -> None:
     if wanted:
+        from importlib import metadata
+
         print(f"zbackup {metadata.version('zbackup')}")
         raise typer.Exit
 
@@ -85,7 +88,7 @@ def _version(wanted: bool) -> None:
 def main(
     _: Options,
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
+        bool, typer.Option(VERSION, help="Show the version.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
     """Take the options before the name of a command."""
@@ -103,13 +106,18 @@ def build(only: str | None = None) -> typer.Typer:
     )
     epilog = "\b\nExit status:\n" + exit_status_table()
     app.callback(help=HELP, epilog=epilog)(common_options(main))
-    for name in (only,) if only in _COMMANDS else _COMMANDS:
+    for name in _wanted(only):
         module = import_module(f"zbackup.cli.{_COMMANDS[name]}")
         if name == "clone":
             app.add_typer(module.build(), name=name)
         else:
             app.command(name, help=module.HELP)(common_options(module.command))
     return app
+
+
+def _wanted(only: str | None) -> Collection[str]:
+    """The commands to build: none for the version, and all where it is not clear which."""
+    return () if only == VERSION else (only,) if only in _COMMANDS else _COMMANDS
 
 
 def run(argv: Sequence[str] | None = None) -> NoReturn:
@@ -164,7 +172,7 @@ def _named(words: list[str]) -> str | None:
     """The command's name, which only options of every command may precede; None where that is not clear."""
     rest = iter(words)
     for word in rest:
-        if not word.startswith("-"):
+        if not word.startswith("-") or word == VERSION:
             return word
         if word in VALUED:
             next(rest, None)
@@ -196,7 +204,7 @@ def _print_interrupted(*, as_json: bool) -> None:
 def _print_defect(failure: Exception, *, as_json: bool) -> None:
     name = type(failure).__name__
     error = ZbackupError(f"unexpected {name}: {failure} (run again with --debug for the details)")
-    structlog.get_logger().debug("defect", kind=name)
+    log.debug("defect", kind=name)
     if as_json:
         with contextlib.suppress(ZbackupError):
             print_document({"error": describe_error(error) | {"kind": name}})

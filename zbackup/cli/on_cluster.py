@@ -1,15 +1,13 @@
-"""The option --cluster: a command for all members of a sharded MongoDB as one."""
+"""A command for all members of a sharded MongoDB as one."""
 
 import difflib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from zbackup import app
-from zbackup.cli import completion, logs, tables
+from zbackup.cli import logs, tables
+from zbackup.cli.cluster_option import Wish
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit, plain
 from zbackup.cli.progress import shown
@@ -31,36 +29,6 @@ from zbackup.model.errors import NotFound, UsageError
 from zbackup.model.log import ClusterTime
 from zbackup.model.moment import local_text, parse_moment, utc_text
 from zbackup.plan.cluster import of_moment
-
-Name = Annotated[
-    str,
-    typer.Option(
-        "--cluster",
-        metavar="NAME",
-        help="All members of this sharded cluster ([cluster.NAME]) instead of an instance.",
-        autocompletion=completion.clusters,
-        show_default=False,
-    ),
-]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """The wish: a moment or a cluster time, from this host or from a destination."""
-
-    to: str | None
-    to_timestamp: str | None
-    origin: str | None
-    there: bool
-
-
-def require_alone(*others: object) -> None:
-    """Raise UsageError where an option was given that is about one instance."""
-    if any(other not in (None, "", False) and other != [] for other in others):
-        raise UsageError(
-            "--cluster goes with --to, --to-timestamp, --from, --run-at-destination, --name, --port, --keep "
-            "and --dry-run only"
-        )
 
 
 def choose(settings: Settings, name: str) -> Cluster:
@@ -92,12 +60,6 @@ def looked_at(
         look_at_member(ctx, destination, run_at_destination=there, stored=stored)
         for ctx, destination in zip(contexts, destinations, strict=True)
     ]
-
-
-def require_no_instance(instance: str | None) -> None:
-    """Raise UsageError where an instance is named, too."""
-    if instance:
-        raise UsageError(f"say either the instance {instance} or --cluster")
 
 
 def restore(options: Options, name: str, wish: Wish, choices: ClusterOptions, *, dry_run: bool) -> None:

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from zbackup.config.secret import SecretRef
-from zbackup.jobs.cluster.one_member import as_member
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.source import Source
@@ -77,5 +76,7 @@ def chosen(
 ) -> RestoreOptions:
     """The options with which the member is restored; the same where it is none. Raise as as_member() does."""
     if addresses and isinstance(target, ClusterTime):
+        from zbackup.jobs.cluster.one_member import as_member
+
         return as_member(ctx, target, choice, source, addresses)
     return choice

@@ -6,7 +6,6 @@ import pwd
 import socket
 from dataclasses import replace
 
-import structlog
 import typer
 
 from zbackup import app
@@ -22,12 +21,11 @@ from zbackup.jobs.operations.record import Operations
 from zbackup.jobs.overview.look import Subject, look
 from zbackup.jobs.overview.reader import obey, parse, require_role
 from zbackup.model.errors import ZbackupError
+from zbackup.model.event_log import log
 from zbackup.model.overview import Overview
 from zbackup.model.progress import Silent
 from zbackup.proc.helper import answer_much, hear
 from zbackup.proc.lock import holder
-
-log = structlog.get_logger()
 
 
 def serve_one(options: Options) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from zbackup import app
-from zbackup.cli import at_address, on_cluster, on_member, restore_copy
+from zbackup.cli import at_address, cluster_option, on_member, restore_copy
 from zbackup.cli import restore_options as given
 from zbackup.cli.at_address import Elsewhere, Given, on_address
 from zbackup.cli.command_context import OneInstance, on_one
@@ -17,11 +17,7 @@ from zbackup.cli.output import emit
 from zbackup.cli.restore_report import Asked, headline, plan_shape, render_plan
 from zbackup.cli.restore_target import TargetOptions, find_target, is_foreign
 from zbackup.config import from_address
-from zbackup.jobs.cluster.restore import ClusterOptions
 from zbackup.jobs.context import Context
-from zbackup.jobs.copy.after_restore import require_possible
-from zbackup.jobs.restore.destination_source import DestinationSource
-from zbackup.jobs.restore.foreign_source import FOREIGN
 from zbackup.jobs.restore.local_source import LOCAL
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import plan_restore, restore
@@ -99,21 +95,20 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     named_instance: at_address.Named = "",
     below: at_address.Below = "",
     server: at_address.Program = None,
-    cluster: on_cluster.Name = "",
+    cluster: cluster_option.Name = "",
     configdb: on_member.Configdb = "",
     shard: on_member.Shards = None,
     cluster_key: on_member.ClusterKey = None,
 ) -> None:
     if cluster:
-        on_cluster.require_alone(
+        cluster_option.require_alone(
             *(instance, before, before_drop, before_truncate, to_backup, to_label, base, epoch, read_only),
             *(as_replica_set, accept_clock, accept_older, skip, table, into, missing, changed, yes),
             *(key, endpoint, identity, known_hosts, sudo, named_instance, below, server),
             *(configdb, shard, cluster_key),
         )
-        asked_for = on_cluster.Wish(to=to, to_timestamp=to_timestamp, origin=origin, there=there)
-        ways = ClusterOptions(name=name, port=port, keep=keep)
-        on_cluster.restore(options, cluster, asked_for, ways, dry_run=dry_run)
+        asked_for = cluster_option.Wish(to=to, to_timestamp=to_timestamp, origin=origin, there=there)
+        _restore_cluster(options, cluster, asked_for, (name, port, keep), dry_run=dry_run)
         return
     named_target = TargetOptions(
         to=to,
@@ -153,9 +148,9 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         _require_together(elsewhere, there=there, copies=wish is not None)
     with _context(options, instance, elsewhere, base, program) as (ctx, configuration):
         if wish:
-            require_possible(ctx, wish)
+            restore_copy.require_possible(ctx, wish)
         origin = ctx.destinations[0].name if elsewhere else origin
-        source = FOREIGN if is_foreign(named_target) else _source(ctx, origin, there=there)
+        source = _source(ctx, origin, there=there, foreign=is_foreign(named_target))
         choice = choice if skip is None else without(ctx, choice, skip)
         target = find_target(ctx, source, named_target, choice, sure=yes or dry_run)
         choice = on_member.chosen(ctx, target, choice, source, addresses)
@@ -171,6 +166,25 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         restore_copy.tell(options, asked, report, copied, configuration)
     if (plan if dry_run else report).clock_accepted:
         raise typer.Exit(ClockAccepted.exit_status)
+
+
+def _restore_cluster(
+    options: Options,
+    cluster: str,
+    wish: cluster_option.Wish,
+    given_as: tuple[str, int, bool],
+    *,
+    dry_run: bool,
+) -> None:
+    # What other restores have no use for is read here and below where it is needed: every module costs a
+    # restore time, which its server takes most of else.
+    from zbackup.cli import on_cluster
+    from zbackup.jobs.cluster.restore import ClusterOptions
+
+    name, port, keep = given_as
+    on_cluster.restore(
+        options, cluster, wish, ClusterOptions(name=name, port=port, keep=keep), dry_run=dry_run
+    )
 
 
 def _require_together(elsewhere: Elsewhere, *, there: bool, copies: bool) -> None:
@@ -194,8 +208,14 @@ def _context(
             yield ctx, ""
 
 
-def _source(ctx: Context, origin: str | None, *, there: bool) -> Source:
+def _source(ctx: Context, origin: str | None, *, there: bool, foreign: bool) -> Source:
+    if foreign:
+        from zbackup.jobs.restore.foreign_source import FOREIGN
+
+        return FOREIGN
     if origin:
+        from zbackup.jobs.restore.destination_source import DestinationSource
+
         return DestinationSource(app.choose_destination(ctx, origin), run_at_destination=there)
     if there:
         raise UsageError("--run-at-destination needs a destination: --from DESTINATION")

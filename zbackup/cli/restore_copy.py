@@ -1,20 +1,20 @@
 """Read and report the part of zbackup restore that copies tables back into production (--table)."""
 
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from zbackup.cli import copy
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit
 from zbackup.cli.restore_report import Asked, render_report, report_shape
 from zbackup.jobs.context import Context
-from zbackup.jobs.copy.after_restore import copy_and_destroy
-from zbackup.jobs.copy.copy import CopyReport
 from zbackup.jobs.restore.restore import RestoreReport
 from zbackup.model.copying import CopyWish, parse_table
 from zbackup.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from zbackup.jobs.copy.copy import CopyReport
 
 Tables = Annotated[
     list[str] | None,
@@ -50,16 +50,33 @@ def wished(names: list[str], into: str, *, missing: bool, changed: bool) -> Copy
     )
 
 
-def bring_back(ctx: Context, report: RestoreReport, wish: CopyWish | None, *, yes: bool) -> CopyReport | None:
+def require_possible(ctx: Context, wish: CopyWish) -> None:
+    """See jobs.copy.after_restore."""
+    from zbackup.jobs.copy import after_restore
+
+    after_restore.require_possible(ctx, wish)
+
+
+def bring_back(
+    ctx: Context, report: RestoreReport, wish: CopyWish | None, *, yes: bool
+) -> "CopyReport | None":
     """Copy what is wished for out of what was restored, and destroy that."""
     if wish is None:
         return None
+    # Only who copies back waits until all that copying takes is read.
+    from zbackup.cli.copy import confirmed
+    from zbackup.jobs.copy.after_restore import copy_and_destroy
+
     wish = replace(wish, moment=f"{ctx.clock.now():%Y%m%dT%H%M%S}")
-    return copy_and_destroy(ctx, report.clone.name, wish, copy.confirmed(yes=yes))
+    return copy_and_destroy(ctx, report.clone.name, wish, confirmed(yes=yes))
 
 
 def tell(
-    options: Options, asked: Asked, report: RestoreReport, copied: CopyReport | None, configuration: str = ""
+    options: Options,
+    asked: Asked,
+    report: RestoreReport,
+    copied: "CopyReport | None",
+    configuration: str = "",
 ) -> None:
     """Print the report of a restore, or of the copy that it was made for; raise what that ends with.
 
@@ -69,6 +86,8 @@ def tell(
     if copied is None:
         emit(options, "restore", shape, lambda: render_report(asked, report) + _to_keep(configuration))
         return
+    from zbackup.cli import copy
+
     more = {"copied": copy.shape(copied, dry_run=False)}
     emit(options, "restore", shape | more, lambda: copy.text(copied))
     copy.require_complete(copied)

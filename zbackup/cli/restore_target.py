@@ -9,7 +9,6 @@ import typer
 from zbackup.cli.log_lines import in_words
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.find_last_drop import find_last_drop, just_before
-from zbackup.jobs.restore.foreign_source import FOREIGN
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.source import LATEST, Source
 from zbackup.model.errors import Declined, UsageError
@@ -107,6 +106,8 @@ def find_target(
         case _Label():
             return source.labelled(ctx, named_target.name)
         case _Foreign():
+            from zbackup.jobs.restore.foreign_source import FOREIGN
+
             return FOREIGN.snapshot(ctx, named_target.name)
         case _Statement():
             return _before_statement(ctx, source, named_target, choice, sure=sure)

@@ -5,11 +5,6 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from zoneinfo import ZoneInfo
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 from zbackup.model.backup import Backup
 from zbackup.model.drill import Verdict
 from zbackup.model.log import how_many
@@ -75,7 +70,12 @@ def aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
 
 def terminal_width() -> int:
     """Tell how many columns there are for what is printed; PIPE where stdout is no terminal."""
-    return Console(file=sys.stdout).width if sys.stdout.isatty() else PIPE
+    if not sys.stdout.isatty():
+        return PIPE
+    # Only a terminal waits until rich is read.
+    from rich.console import Console
+
+    return Console(file=sys.stdout).width
 
 
 def _kept(
@@ -107,6 +107,11 @@ def _kept(
 def _folded(
     columns: Sequence[Sequence[str]], room: int, right: Sequence[int], text: Mapping[int, int]
 ) -> str:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     shown = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, GAP - 1, 0, 0))
     widths = _widths(columns, room - GAP * (len(columns) - 1), text)
     for n, (column, width) in enumerate(zip(columns, widths, strict=True)):

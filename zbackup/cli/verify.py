@@ -7,7 +7,7 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 
 from zbackup import app
-from zbackup.cli import completion, json_shapes, on_cluster, tables
+from zbackup.cli import cluster_option, completion, json_shapes, on_cluster, tables
 from zbackup.cli.command_context import AnyInstance, Done, conclude, on_each
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit, plain
@@ -76,10 +76,10 @@ def command(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Of a drill only say what it would recover.")
     ] = False,
-    cluster: on_cluster.Name = "",
+    cluster: cluster_option.Name = "",
 ) -> None:
     if cluster:
-        on_cluster.require_no_instance(instance)
+        cluster_option.require_no_instance(instance)
         if not with_drill or dry_run:
             raise UsageError(
                 "--cluster goes with --drill, and --at, only: compare each member's copies by itself"

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from zbackup import app
-from zbackup.cli import at_address, json_shapes, on_cluster, prose, tables
+from zbackup.cli import at_address, cluster_option, json_shapes, on_cluster, prose, tables
 from zbackup.cli.at_address import Given, Rebuilt, all_at
 from zbackup.cli.command_context import AnyInstance, At, Done, conclude, on_each
 from zbackup.cli.options import Options
@@ -52,10 +52,10 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     known_hosts: at_address.KnownHosts = None,
     sudo: at_address.Sudo = False,
     named_instance: at_address.Named = "",
-    cluster: on_cluster.Name = "",
+    cluster: cluster_option.Name = "",
 ) -> None:
     if cluster:
-        on_cluster.require_no_instance(instance)
+        cluster_option.require_no_instance(instance)
         if origin:
             raise UsageError("--cluster takes members from the configuration: --at DESTINATION, not --from")
         _of_cluster(options, cluster, at)

@@ -12,8 +12,7 @@ from zbackup.daemon.worker import LogProgress
 from zbackup.jobs.archive.keep_up import KeepUp
 from zbackup.jobs.archive.state import ArchiveState, known_state
 from zbackup.jobs.context import Context, ShipDestination
-
-log = structlog.get_logger()
+from zbackup.model.event_log import log
 
 Lane = tuple[str, str]
 """An instance's name and a destination's."""

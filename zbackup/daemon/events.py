@@ -1,7 +1,5 @@
 """Handle a job that ended: the job table, the journal, the metrics and systemd know of it."""
 
-import structlog
-
 from zbackup.daemon.job_table import Ended, JobTable, Key
 from zbackup.daemon.metrics import Metrics
 from zbackup.daemon.sd_notify import Notifier
@@ -11,13 +9,12 @@ from zbackup.jobs.job_history import MOST_SAID, JobHistory
 from zbackup.jobs.journal import Journal, Remembered
 from zbackup.jobs.watch.status import Status
 from zbackup.model.errors import Refused
+from zbackup.model.event_log import log
 from zbackup.model.finding import Severity
 from zbackup.model.printable import printable
 from zbackup.model.run import Result, Run
 from zbackup.model.schedule import Due, Outcome
 from zbackup.plan.due import History
-
-log = structlog.get_logger()
 
 
 class EventHandler:

@@ -10,19 +10,16 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from zbackup.config.notify import HealthNotify
 from zbackup.daemon.job_pings import Lines
 from zbackup.daemon.webhooks_and_mail import Channel, Notice, channels, identity, name_of, send
 from zbackup.model import bounds
 from zbackup.model.errors import Refused, ZbackupError
+from zbackup.model.event_log import log
 from zbackup.model.finding import Finding, worst
 from zbackup.model.operator_notes import Problem
 from zbackup.plan.health.notifications import Told, left, occasion, serious, told
 from zbackup.proc import secure_files
-
-log = structlog.get_logger()
 
 FILE = "told.json"
 VERSION = 2

@@ -8,14 +8,11 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
-import structlog
-
 from zbackup.config.schedule import Notify
 from zbackup.model.errors import CommandFailed
+from zbackup.model.event_log import log
 from zbackup.model.schedule import JobKind, Outcome, parted
 from zbackup.proc.hook import run_hook
-
-log = structlog.get_logger()
 
 PING_LIMIT_S = 5.0
 PING_TRIES = 2

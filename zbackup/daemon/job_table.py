@@ -8,15 +8,12 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import structlog
-
 from zbackup.clock import Clock
 from zbackup.daemon.apscheduler_adapter import Pool, Scheduler
+from zbackup.model.event_log import log
 from zbackup.model.schedule import Due, Interval, Job, Outcome, Retry, Timing, parted
 from zbackup.plan import due
 from zbackup.plan.due import History
-
-log = structlog.get_logger()
 
 Key = tuple[str, Job]
 """An instance's name and a job."""

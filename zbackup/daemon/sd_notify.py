@@ -5,9 +5,7 @@ import socket
 import time
 from collections.abc import Mapping
 
-import structlog
-
-log = structlog.get_logger()
+from zbackup.model.event_log import log
 
 PATIENCE_S = 5.0
 """How long a message may wait for systemd to read those before it: the kernel keeps only some."""

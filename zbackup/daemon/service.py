@@ -6,8 +6,6 @@ import signal
 import threading
 from collections.abc import Callable
 
-import structlog
-
 from zbackup import app
 from zbackup.clock import Clock, SystemClock
 from zbackup.config.settings import Settings
@@ -26,11 +24,10 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.journal import Journal
 from zbackup.jobs.watch.status import Status
 from zbackup.model.errors import ConfigError, Postponed, ZbackupError
+from zbackup.model.event_log import log
 from zbackup.model.operator_notes import Pause
 from zbackup.model.schedule import parted
 from zbackup.proc.lock import exclusive
-
-log = structlog.get_logger()
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 STOP = {signal.SIGTERM, signal.SIGINT}

@@ -13,10 +13,9 @@ from zbackup.daemon.job_table import Ended, Key
 from zbackup.jobs.context import Context
 from zbackup.jobs.drills.scheduled_drill import DrillTurn
 from zbackup.model.errors import Postponed, ZbackupError
+from zbackup.model.event_log import log
 from zbackup.model.progress import Silent
 from zbackup.model.schedule import Job, Outcome
-
-log = structlog.get_logger()
 
 MOST_SAID = 10_000
 """Characters of a failure's message."""

@@ -1,7 +1,5 @@
 """Leftovers of removals of archived log that were cut short: nothing of them counts."""
 
-import structlog
-
 from zbackup.destinations.base import Archiving
 from zbackup.model.archive import LogFileId
 from zbackup.model.errors import (
@@ -12,8 +10,7 @@ from zbackup.model.errors import (
     Refused,
     VerificationFailed,
 )
-
-log = structlog.get_logger()
+from zbackup.model.event_log import log
 
 
 def leftovers(session: Archiving) -> tuple[LogFileId, ...]:

@@ -1,6 +1,6 @@
 """The context that every job works with: one instance, and the adapters to reach it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -56,9 +56,10 @@ class Context:
     empty after a reboot. `helper` is the socket of the one who does what only root may, and `drill_helper` of
     the one who makes drills on schedule, None where they are not needed or not there. `service` is how its
     server is stopped and started, None where that is not configured. `elsewhere` are datasets on other pools
-    of this host that there may be clones below, of copies that were shipped there. `copier` copies tables
-    back into production, and `undoer` takes back single transactions there. `follower` reads its log while
-    it is written, None where that cannot be done, and `archive` says where it is archived."""
+    of this host that there may be clones below, of copies that were shipped there. `copier` makes what
+    copies tables back into production, and `undoer` what takes back single transactions there. `follower`
+    reads its log while it is written, None where that cannot be done, and `archive` says where it is
+    archived."""
 
     instance: str
     engine_name: str
@@ -80,10 +81,10 @@ class Context:
     drill_helper: Path | None = None
     service: Service | None = None
     elsewhere: tuple[str, ...] = ()
-    copier: Copier | None = None
+    copier: Callable[[], Copier] | None = None
     follower: LogFollower | None = None
     archive: ArchiveRules | None = None
-    undoer: Undoer | None = None
+    undoer: Callable[[], Undoer] | None = None
 
     def at(self, clones: str) -> "Context":
         """The same, with its clones below another dataset."""

@@ -6,14 +6,12 @@ It may be deleted; only the past is lost then.
 from dataclasses import dataclass
 from pathlib import Path
 
-import structlog
 from pydantic import TypeAdapter, ValidationError
 
 from zbackup.model.errors import Refused
+from zbackup.model.event_log import log
 from zbackup.model.run import Run
 from zbackup.proc import secure_files
-
-log = structlog.get_logger()
 
 FILE, BEFORE = "history.jsonl", "history.old.jsonl"
 MOST_BYTES = 1 << 20

@@ -11,12 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from zbackup.model.errors import Refused
+from zbackup.model.event_log import log
 from zbackup.proc import secure_files
-
-log = structlog.get_logger()
 
 FILE = "daemon.json"
 VERSION = 1

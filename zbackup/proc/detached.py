@@ -18,14 +18,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-import structlog
-
 from zbackup.model.errors import CommandFailed
+from zbackup.model.event_log import log
 from zbackup.model.recovery import NO_LIMITS, Limits
 from zbackup.proc import secure_files
 from zbackup.proc.start import for_our_own, for_server, own_module, start
-
-log = structlog.get_logger()
 
 POLL_S = 0.05
 TAIL = 16_384

@@ -14,12 +14,9 @@ from dataclasses import dataclass, field
 from fcntl import F_SETPIPE_SZ, fcntl
 from typing import IO
 
-import structlog
-
 from zbackup.model.errors import CommandFailed, Stopped
+from zbackup.model.event_log import log
 from zbackup.proc.start import NOTHING, PIPE, Child, TimedOut, start
-
-log = structlog.get_logger()
 
 # What an unprivileged process may set a pipe to (pipe(7), pipe-max-size).
 PIPE_SIZE = 1 << 20

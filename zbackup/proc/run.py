@@ -6,12 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import structlog
-
 from zbackup.model.errors import CommandFailed, CommandTimedOut
+from zbackup.model.event_log import log
 from zbackup.proc.start import PIPE, Child, TimedOut, start
-
-log = structlog.get_logger()
 
 # How long a killed program may take to be gone before it is left to itself. A program inside a long
 # kernel call cannot be killed, and whoever waits for it would wait holding a database's lock.

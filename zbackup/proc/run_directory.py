@@ -12,13 +12,10 @@ import pwd
 import stat as modes
 from pathlib import Path
 
-import structlog
-
 from zbackup.model.errors import Refused
+from zbackup.model.event_log import log
 from zbackup.proc import secure_files
 from zbackup.proc.safe_path import require_only_roots
-
-log = structlog.get_logger()
 
 DAEMON = ".daemon"
 """No clone's name begins with a dot."""

@@ -11,18 +11,16 @@ from datetime import timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import structlog
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from zbackup.model.errors import NotFound, Refused, UsageError
+from zbackup.model.event_log import log
 from zbackup.model.moment import parse_moment
 from zbackup.model.overview import Clone, Overview
 from zbackup.web.guard import audit_name
 from zbackup.web.page import Pages, instance_of
 from zbackup.web.source import Wish
-
-log = structlog.get_logger()
 
 FAR = timedelta(days=366 * 50)
 LEASES = {

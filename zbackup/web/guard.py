@@ -10,14 +10,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qs
 
-import structlog
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
+from zbackup.model.event_log import log
 from zbackup.model.printable import is_plain, printable
 from zbackup.web.sessions import Clock, Rate, Sessions
-
-log = structlog.get_logger()
 
 COOKIE = "zbackup"
 LONGEST_FORM = 4096

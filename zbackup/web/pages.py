@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import structlog
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -21,6 +20,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from zbackup.model.errors import Refused, UsageError, ZbackupError
+from zbackup.model.event_log import log
 from zbackup.model.moment import Moment, parse_moment, utc_text
 from zbackup.model.overview import Instance, Overview
 from zbackup.model.run import Run
@@ -34,8 +34,6 @@ from zbackup.web.page import Pages, instance_of, link, shown
 from zbackup.web.sessions import SESSION_S
 from zbackup.web.source import Source
 from zbackup.web.template_filters import ORDER
-
-log = structlog.get_logger()
 
 HERE = Path(__file__).parent
 WIDTH, NARROW = 960, 360

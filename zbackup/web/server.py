@@ -12,18 +12,16 @@ from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import structlog
 import uvicorn
 
 from zbackup.model.errors import Refused, UsageError
+from zbackup.model.event_log import log
 from zbackup.proc import secure_files
 from zbackup.proc.helper import answer, hear
 from zbackup.web.guard import Access, Guard
 from zbackup.web.pages import build
 from zbackup.web.sessions import Sessions
 from zbackup.web.source import Kept, SocketSource
-
-log = structlog.get_logger()
 
 LOGIN_SOCKET = "login.sock"
 CONNECTIONS = 100

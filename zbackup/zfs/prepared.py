@@ -12,13 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import structlog
-
 from zbackup.model.errors import CommandFailed, NotInstalled
+from zbackup.model.event_log import log
 from zbackup.proc.run import ended, give_up
 from zbackup.proc.start import FIXED_PATH, PIPE, Child, for_our_own, own_module, start
-
-log = structlog.get_logger()
 
 MODULE = "zbackup.zfs.stand_by"
 READY = b"ready\n"

@@ -5,15 +5,15 @@ import json
 import sys
 
 import pytest
-import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
 from tests.unit.examples import examples
 from zbackup.cli import logs, output, tables
-from zbackup.cli.progress import Bars
+from zbackup.cli.bars import Bars
 from zbackup.model.errors import Refused
+from zbackup.model.event_log import log
 from zbackup.model.printable import is_unsafe, json_safe, printable
 
 EVIL = "z\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp\u2066\u2028\x00\r\n\x7f\udcff[red]x[/red]"
@@ -76,6 +76,6 @@ def test_bars_and_their_notes() -> None:
 @pytest.mark.parametrize("log_format", ["text", "json"])
 def test_log_lines(log_format: logs.LogFormat, capsys: pytest.CaptureFixture[str]) -> None:
     logs.set_up(log_format=log_format, events=True)
-    structlog.get_logger().warning("prune.skipped", snapshot=EVIL, argv=(EVIL, {EVIL: EVIL}))
+    log.warning("prune.skipped", snapshot=EVIL, argv=(EVIL, {EVIL: EVIL}))
     said = capsys.readouterr().err
     assert harmless(said) and said.count("\n") == 1

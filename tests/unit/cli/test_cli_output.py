@@ -18,9 +18,11 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from zbackup.cli import exit_status, logs, output, progress, tables
+from zbackup.cli.bars import Bars
 from zbackup.cli.options import Options
-from zbackup.cli.progress import Bars, Lines, Notes, shown
+from zbackup.cli.progress import Lines, Notes, shown
 from zbackup.model.errors import ConfigError, NotFound
+from zbackup.model.event_log import log
 from zbackup.model.moment import Moment
 from zbackup.model.progress import Silent
 
@@ -187,11 +189,9 @@ def test_progress_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_logs(capsys: pytest.CaptureFixture[str]) -> None:
-    import structlog
-
     logs.set_up(log_format="json")
     logs.bind(job="snapshot", instance="shop")
-    structlog.get_logger().info("snapshot.created", held_ms=12)
+    log.info("snapshot.created", held_ms=12)
     line = json.loads(capsys.readouterr().err)
     assert (
         line.items()
@@ -199,12 +199,12 @@ def test_logs(capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert {"run", "timestamp", "level"} <= line.keys()
     logs.set_up()
-    structlog.get_logger().info("quiet.please")
-    structlog.get_logger().warning("lock.long", ms=9)
+    log.info("quiet.please")
+    log.warning("lock.long", ms=9)
     said = capsys.readouterr()
     assert (said.out, "quiet" in said.err, "lock.long" in said.err) == ("", False, True)
     logs.set_up(debug=True)
-    structlog.get_logger().debug("detail")
+    log.debug("detail")
     assert "detail" in capsys.readouterr().err
 
 
@@ -212,14 +212,12 @@ def test_logs(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_traceback_controls_no_terminal_and_tells_no_variable(
     capsys: pytest.CaptureFixture[str], log_format: logs.LogFormat
 ) -> None:
-    import structlog
-
     logs.set_up(log_format=log_format, events=True)
     hidden = "the-" + "secret"
     try:
         raise ValueError(f"tank/\x1b[2Jgone\x9b{len(hidden)}")
     except ValueError:
-        structlog.get_logger().exception("job.defect")
+        log.exception("job.defect")
     said = capsys.readouterr().err
     assert "ValueError" in said and "gone" in said
     assert not {"\x1b", "\x9b"} & set(said)
@@ -229,16 +227,14 @@ def test_a_traceback_controls_no_terminal_and_tells_no_variable(
 def test_a_log_that_nobody_reads_any_more_keeps_nobody_from_working(monkeypatch: pytest.MonkeyPatch) -> None:
     import os
 
-    import structlog
-
     reader, writer = os.pipe()
     os.close(reader)
     stream = os.fdopen(writer, "w", buffering=1, encoding="ascii")
     monkeypatch.setattr(sys, "stderr", stream)
     for log_format in ("json", "text"):
         logs.set_up(log_format=log_format, events=True)
-        structlog.get_logger().info("job.done", message="\N{SNOWMAN} \udcff")
-        structlog.get_logger().error("job.failed")
+        log.info("job.done", message="\N{SNOWMAN} \udcff")
+        log.error("job.failed")
     with pytest.raises(BrokenPipeError):
         stream.close()
 

@@ -9,8 +9,8 @@ from typing import NoReturn
 import pytest
 
 from zbackup.cli import start
+from zbackup.cli.at_the_gate import plain
 from zbackup.cli.main import invoke
-from zbackup.cli.start import plain
 from zbackup.zfs.streams import resume_argv
 
 
@@ -65,7 +65,8 @@ def test_both_ways_refuse_in_the_same_words(root: str, line: str, said: str, mor
 def test_nothing_slow_is_imported_for_it() -> None:
     """What makes it quick: none of what it does without finds its way in again."""
     slow = "structlog", "typer", "pydantic", "rich"
-    look = f"import sys, zbackup.cli.start; print([name for name in {slow!r} if name in sys.modules])"
+    entry = "zbackup.cli.start, zbackup.cli.at_the_gate"
+    look = f"import sys, {entry}; print([name for name in {slow!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 

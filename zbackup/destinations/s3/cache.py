@@ -13,13 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import get_native_id
 
-import structlog
-
 from zbackup.destinations.s3.client import Entry
 from zbackup.model.errors import Refused
+from zbackup.model.event_log import log
 from zbackup.proc import secure_files
-
-log = structlog.get_logger()
 
 MOST = 1 << 20
 """Bytes: a larger page is not kept."""

@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-import structlog
-
 from zbackup.destinations.s3.chains import BucketContents, ChainIndex
 from zbackup.destinations.s3.client import Entry
 from zbackup.destinations.s3.layout import BEGUN, StreamId
@@ -13,8 +11,7 @@ from zbackup.destinations.s3.manifest_schema import Manifest
 from zbackup.destinations.s3.manifest_store import ManifestStore
 from zbackup.destinations.s3.stream_headers import StreamHeaders
 from zbackup.model.errors import NotFound, VerificationFailed
-
-log = structlog.get_logger()
+from zbackup.model.event_log import log
 
 LOOKS = 3
 """How often to list again when something was listed that is not there when it is read."""

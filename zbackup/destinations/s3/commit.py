@@ -10,8 +10,6 @@ import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import structlog
-
 from zbackup.destinations.s3.chains import BucketContents, ChainIndex
 from zbackup.destinations.s3.client import Bucket
 from zbackup.destinations.s3.layout import Layout, StreamId, segment_of
@@ -20,10 +18,9 @@ from zbackup.destinations.s3.manifest_store import ManifestStore
 from zbackup.destinations.s3.restorable import needed_by
 from zbackup.destinations.s3.stream_headers import StreamHeaders
 from zbackup.model.errors import BucketRefused, NotFound, VerificationFailed
+from zbackup.model.event_log import log
 from zbackup.model.record import PREFIX, Record, to_properties
 from zbackup.model.shipping import OutgoingStream
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 
-import structlog
 import zstandard
 
 from zbackup.destinations.s3.client import Fill
@@ -23,6 +22,7 @@ from zbackup.destinations.s3.manifest_schema import StreamIndex
 from zbackup.destinations.s3.segments import MOST_AROUND, StreamAccess
 from zbackup.destinations.s3.signatures import is_seal
 from zbackup.model.errors import NotFound, NotResumable, VerificationFailed
+from zbackup.model.event_log import log
 from zbackup.proc.pipeline import Meter, Pace
 from zbackup.zfs.resume_token import ResumePoint, resume_point
 from zbackup.zfs.resumed_stream import Bytes, Pieces, beginning, first_placed, needed_from, resumed
@@ -205,9 +205,6 @@ def check_page(page: StreamIndex, key: DataKey | None, where: str) -> None:
     hashed = bool(page.sha256 or page.tree_sha256)
     if not sound or not hashed or sum(s.plain for s in page.segments) != page.size:
         raise VerificationFailed(f"the stream index {where} is inconsistent (sizes or hashes): damaged")
-
-
-log = structlog.get_logger()
 
 
 def rest(way: StreamAccess, page: StreamIndex, token: str, meter: Meter) -> Iterator[Bytes]:

@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
-import structlog
-
 from zbackup.destinations.s3.chains import BucketContents
 from zbackup.destinations.s3.client import Bucket
 from zbackup.destinations.s3.layout import StreamId
@@ -22,8 +20,7 @@ from zbackup.destinations.s3.manifest_store import ManifestStore
 from zbackup.destinations.s3.restorable import needed_by
 from zbackup.destinations.s3.stream_headers import StreamHeaders
 from zbackup.model.errors import BucketRefused, NotFound, Refused, VerificationFailed
-
-log = structlog.get_logger()
+from zbackup.model.event_log import log
 
 QUIET = timedelta(days=1)
 """What was not written to for so long nobody works on."""

@@ -18,7 +18,6 @@ from datetime import datetime
 from itertools import groupby
 from typing import Final
 
-import structlog
 import zstandard
 
 from zbackup.destinations.s3.client import Bucket
@@ -39,8 +38,7 @@ from zbackup.model.archive import (
     whole,
 )
 from zbackup.model.errors import BucketRefused, NotFound, Refused, Taken, VerificationFailed, ZbackupError
-
-log = structlog.get_logger()
+from zbackup.model.event_log import log
 
 SMALL: Final = 1 << 20
 """Bytes of an append that is worth being folded with others."""

@@ -5,8 +5,6 @@ there.
 import hashlib
 from dataclasses import dataclass, field
 
-import structlog
-
 from zbackup.destinations.s3.cache import PageCache
 from zbackup.destinations.s3.client import Bucket, Entry
 from zbackup.destinations.s3.fetching import check_page
@@ -21,8 +19,7 @@ from zbackup.destinations.s3.manifest_schema import (
 )
 from zbackup.destinations.s3.signatures import Signatures
 from zbackup.model.errors import Refused, VerificationFailed
-
-log = structlog.get_logger()
+from zbackup.model.event_log import log
 
 PLAIN = (
     "whoever wrote it did not have the key that is configured here; if all of the bucket is yours and was "

@@ -8,9 +8,7 @@ import time
 from collections.abc import Callable
 from threading import Lock
 
-import structlog
-
-log = structlog.get_logger()
+from zbackup.model.event_log import log
 
 CALM_S = 60.0
 """When no request had to be tried again for so long, it is over."""

@@ -9,7 +9,6 @@ from pathlib import Path
 from ssl import SSLCertVerificationError, create_default_context
 from typing import Any, TypeVar
 
-import structlog
 from boto3.session import Session as BotoSession
 from botocore.config import Config
 from botocore.exceptions import (
@@ -29,8 +28,6 @@ from urllib3.exceptions import HTTPError
 from zbackup.config.s3 import S3
 from zbackup.destinations.s3.retry_log import Trouble
 from zbackup.model.errors import BucketRefused, ConfigError, ConnectionFailed, NotFound
-
-log = structlog.get_logger()
 
 # What passes by itself: the server is busy, the way was cut, or bytes were damaged on it.
 PASSING = frozenset(

@@ -11,8 +11,6 @@ from datetime import datetime
 from itertools import chain as following
 from typing import Literal
 
-import structlog
-
 from zbackup.destinations.archive_leftovers import leftovers, orphan, remove_leftovers
 from zbackup.destinations.archived_bytes import paced, proven
 from zbackup.destinations.copies import Copies, StreamStep
@@ -36,12 +34,11 @@ from zbackup.destinations.s3.verify import Verifier
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, LogFileId
 from zbackup.model.backup import Backup
 from zbackup.model.errors import BucketRefused, Refused, Taken, VerificationFailed
+from zbackup.model.event_log import log
 from zbackup.model.record import Record
 from zbackup.model.shipping import Checked, Inventory, OutgoingStream
 from zbackup.model.snapshot import Snapshot
 from zbackup.proc.pipeline import Command, Meter, reading, writing
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,15 +5,12 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-import structlog
-
 from zbackup.destinations.s3.client import Entry
 from zbackup.destinations.s3.layout import StreamId
 from zbackup.destinations.s3.manifest_schema import MOST_HEADER, StreamHeader, begun_from, to_json
 from zbackup.destinations.s3.manifest_store import PLAIN, ManifestStore
 from zbackup.model.errors import BucketRefused, NotFound, Refused, VerificationFailed
-
-log = structlog.get_logger()
+from zbackup.model.event_log import log
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-import structlog
-
 from zbackup.destinations.s3.chains import BucketContents, ChainIndex
 from zbackup.destinations.s3.client import Bucket
 from zbackup.destinations.s3.layout import Layout, StreamId, segment_of
@@ -12,9 +10,8 @@ from zbackup.destinations.s3.manifest_schema import Manifest, StreamIndex
 from zbackup.destinations.s3.manifest_store import ManifestStore, Proven
 from zbackup.destinations.s3.stream_headers import StreamHeaders
 from zbackup.model.errors import NotFound, Refused, VerificationFailed
+from zbackup.model.event_log import log
 from zbackup.model.shipping import Checked
-
-log = structlog.get_logger()
 
 SHOWN = 3
 """Segments of a stream that are named; of the others it is said how many."""

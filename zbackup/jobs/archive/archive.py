@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-import structlog
-
 from zbackup.catalog.local import Catalog
 from zbackup.destinations.base import Archiving
 from zbackup.engines.base import LogFollower
@@ -22,14 +20,13 @@ from zbackup.jobs.context import Context, ShipDestination, live_files
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, server_key
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.errors import NotFound, Refused, VerificationFailed, ZbackupError
+from zbackup.model.event_log import log
 from zbackup.model.shipped import arrived
 from zbackup.model.written_log import WrittenFile
 from zbackup.plan.archive import Append, ArchivePlan, is_behind, newest_epoch, plan_archive
 from zbackup.plan.recovery.before_transaction import log_holders
 from zbackup.proc.lock import exclusive
 from zbackup.proc.pipeline import Meter, Pace
-
-log = structlog.get_logger()
 
 SUBJECT_S = 60.0
 """How old what is known of the instance's backups may be."""

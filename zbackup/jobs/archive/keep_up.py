@@ -4,15 +4,12 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import structlog
-
 from zbackup.jobs.archive.archive import Archiver, archive_lock, require_archiving
 from zbackup.jobs.archive.clock_watch import ClockWatch
 from zbackup.jobs.archive.state import ArchiveState, after_failure, after_round, read_state, write_state
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.model.errors import ZbackupError
-
-log = structlog.get_logger()
+from zbackup.model.event_log import log
 
 LONGEST_WAIT_S = 60.0
 """Between two attempts while a destination is down; it is caught up with from where it was."""

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-import structlog
-
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
 from zbackup.model.errors import (
@@ -20,10 +18,9 @@ from zbackup.model.errors import (
     Refused,
     VerificationFailed,
 )
+from zbackup.model.event_log import log
 from zbackup.model.record import TIMES_OUT_OF_ORDER, Record, from_properties, to_properties
 from zbackup.model.snapshot import Dataset
-
-log = structlog.get_logger()
 
 # In Record.server: how many tables there were that no crash recovery makes whole; not there for none.
 NON_TRANSACTIONAL = "non_transactional"

@@ -2,14 +2,11 @@
 
 from dataclasses import replace
 
-import structlog
-
 from zbackup.jobs.backup.complete_record import write_record
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotFound
-
-log = structlog.get_logger()
+from zbackup.model.event_log import log
 
 MOST_NAMED = 10
 

@@ -11,20 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-import structlog
-
 from zbackup.catalog.local import Catalog
 from zbackup.jobs.context import Context
 from zbackup.model.archive import ArchivedFile
 from zbackup.model.backup import Backup
 from zbackup.model.errors import CommandFailed, DatasetNotFound, NotFound, PoolReadOnly
+from zbackup.model.event_log import log
 from zbackup.model.retention import CONDEMNED
 from zbackup.model.snapshot import Snapshot
 from zbackup.plan.retention.kept_until import stays_until
 from zbackup.plan.retention.log_snapshots import half_destroyed, replaced, without_replaced_logs
 from zbackup.plan.retention.retention import RetentionPlan, plan_retention
-
-log = structlog.get_logger()
 
 SLICE_S = 15.0
 """Snapshots are due meanwhile: the instance's lock is let go at least this often."""

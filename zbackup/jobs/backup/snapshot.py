@@ -5,20 +5,17 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-import structlog
-
 from zbackup.catalog.local import Catalog, group
 from zbackup.jobs.backup.complete_record import NON_TRANSACTIONAL, discard, finish, finish_all
 from zbackup.jobs.backup.prune import drop_replaced_logs
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed, ZbackupError
+from zbackup.model.event_log import log
 from zbackup.model.moment import end_after
 from zbackup.model.record import KEEP_UNTIL, LABEL, Record, readable_properties
 from zbackup.model.server import LockChoice, ServerFacts
 from zbackup.plan.health.placement import Members, require_one_snapshot_covers
-
-log = structlog.get_logger()
 
 # Without a lock nobody waits for the snapshot, so it may take as long as a busy pool needs.
 UNLOCKED_LIMIT_S = 600.0

@@ -5,8 +5,6 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime
 
-import structlog
-
 from zbackup.catalog.local import Catalog, clones, read_clones
 from zbackup.jobs.backup.complete_record import finish_all
 from zbackup.jobs.clones import clone_datasets
@@ -17,12 +15,11 @@ from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
 from zbackup.model.errors import Taken, UsageError, ZbackupError
+from zbackup.model.event_log import log
 from zbackup.model.shipping import holder_of
 from zbackup.model.snapshot import Dataset
 from zbackup.plan.clones.clone_name import copy_name, drill_name, recovery_of, require_good
 from zbackup.proc.helper import ask
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

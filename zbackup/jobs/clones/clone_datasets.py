@@ -12,8 +12,6 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-import structlog
-
 from zbackup.catalog.local import read_clones
 from zbackup.jobs.clones.claim import CLONE_PROPERTIES, announce
 from zbackup.jobs.clones.fetched_datasets import abort_partials, held
@@ -21,6 +19,7 @@ from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
 from zbackup.model.clone import INTENT, PROPERTY, Clone
 from zbackup.model.errors import DatasetBusy, DatasetNotFound, NotFound, PoolSuspended, Refused
+from zbackup.model.event_log import log
 from zbackup.model.record import PREFIX, Record, from_properties, to_properties
 from zbackup.model.recovery import Files, process_note
 from zbackup.model.relocation import Relocation
@@ -28,8 +27,6 @@ from zbackup.model.snapshot import Dataset, Snapshot
 from zbackup.proc import secure_files
 from zbackup.proc.detached import Process
 from zbackup.proc.open_files import inside, told
-
-log = structlog.get_logger()
 
 PART = "zbackup:clone_part"
 SNAPSHOT = "zbackup:clone_snapshot"

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
-import structlog
-
 from zbackup.jobs.clones.claim import announce
 from zbackup.jobs.clones.lifecycle import destroy
 from zbackup.jobs.cluster.members import Member, named, require_one_cluster, require_same_shards
@@ -17,11 +15,10 @@ from zbackup.jobs.restore.restore import restore
 from zbackup.model.clone import Clone
 from zbackup.model.cluster import Cluster
 from zbackup.model.errors import VerificationFailed
+from zbackup.model.event_log import log
 from zbackup.model.log import ClusterTime
 from zbackup.model.recovery import Checked, Files, Recovered
 from zbackup.plan.clones.clone_name import drill_name
-
-log = structlog.get_logger()
 
 WHAT = "zbackup drill"
 

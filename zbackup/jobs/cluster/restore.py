@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-import structlog
-
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import LOOPBACK, announce, everywhere, free_ports, held, require_free_port
 from zbackup.jobs.clones.lifecycle import working_on
@@ -34,12 +32,11 @@ from zbackup.jobs.restore.restore import RestoreReport, plan_restore, restore
 from zbackup.model.clone import Clone
 from zbackup.model.cluster import Addresses, Cluster, TooLate
 from zbackup.model.errors import UsageError
+from zbackup.model.event_log import log
 from zbackup.model.log import ClusterTime
 from zbackup.model.recovery import Files, Serving
 from zbackup.plan.clones.clone_name import default_name, require_wanted
 from zbackup.plan.cluster import newest, require_held
-
-log = structlog.get_logger()
 
 T = TypeVar("T")
 

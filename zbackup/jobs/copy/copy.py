@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-import structlog
-
 from zbackup.engines.base import Copier
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.lifecycle import find, find_again, require_ready, working_on
@@ -14,9 +12,8 @@ from zbackup.jobs.context import Context
 from zbackup.model.clone import Clone
 from zbackup.model.copying import CopiedTable, CopyPlan, CopyWish, Difference, Entrance, TableName
 from zbackup.model.errors import Refused, UsageError
+from zbackup.model.event_log import log
 from zbackup.proc import secure_files
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +50,7 @@ def copier_of(ctx: Context) -> Copier:
     """Whoever copies for the instance. Raise Refused without one."""
     if ctx.copier is None:
         raise Refused(f"zbackup copies no tables of {ctx.engine_name}")
-    return ctx.copier
+    return ctx.copier()
 
 
 def copy(

@@ -4,8 +4,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-import structlog
-
 from zbackup.catalog.local import Catalog
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import (
@@ -29,13 +27,12 @@ from zbackup.jobs.restore.restore import plan_restore, restore
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
 from zbackup.model.errors import ConfigError, NotFound, Refused, Taken, UsageError
+from zbackup.model.event_log import log
 from zbackup.model.moment import Moment, end_after
 from zbackup.model.snapshot import Dataset
 from zbackup.plan.clones.choose_backup import choose_backup
 from zbackup.plan.clones.clone_name import log_name, next_name, numbered, require_wanted
 from zbackup.proc import detached
-
-log = structlog.get_logger()
 
 PARENT_WAIT_S = 600.0
 """Children of one parent are made one after the other."""

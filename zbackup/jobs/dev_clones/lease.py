@@ -4,21 +4,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-import structlog
-
 from zbackup.catalog.local import clones
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.lifecycle import CloneStatus, find, find_again, require_ready, status_of, working_on
 from zbackup.jobs.context import Context
 from zbackup.model.clone import Clone
 from zbackup.model.errors import CommandFailed, NotFound, Refused, Taken
+from zbackup.model.event_log import log
 from zbackup.model.moment import end_after
 from zbackup.plan.clones.clone_name import require_good
 from zbackup.plan.clones.lease import end_of, judge
 from zbackup.proc.helper import ask
 from zbackup.proc.hook import run_hook
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

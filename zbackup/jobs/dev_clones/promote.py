@@ -7,8 +7,6 @@ production the clone's clone. Backups would go with a clone that somebody destro
 from collections.abc import Sequence
 from dataclasses import replace
 
-import structlog
-
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import CLONE_PROPERTIES
 from zbackup.jobs.clones.clone_datasets import ORIGIN, PART, SNAPSHOT
@@ -18,12 +16,11 @@ from zbackup.jobs.clones.replace_datasets import exchange, fresh_name, settle
 from zbackup.jobs.context import Context
 from zbackup.model.clone import Clone
 from zbackup.model.errors import CommandFailed, PoolFull, Refused
+from zbackup.model.event_log import log
 from zbackup.model.snapshot import Snapshot
 from zbackup.proc.pipeline import Command, Meter, transfer
 from zbackup.zfs.facts import ZfsFacts
 from zbackup.zfs.streams import failure_of, receive_copy_argv, send_argv
-
-log = structlog.get_logger()
 
 LABEL = "zbackup-promote"
 LIMIT_S = 600.0

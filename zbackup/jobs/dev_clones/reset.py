@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
-import structlog
-
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import require_nobody_listens
 from zbackup.jobs.clones.clone_datasets import ORIGIN
@@ -17,9 +15,8 @@ from zbackup.jobs.dev_clones.snapshot import source
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
 from zbackup.model.errors import NotFound, Refused
+from zbackup.model.event_log import log
 from zbackup.plan.clones.choose_backup import choose_backup
-
-log = structlog.get_logger()
 
 PARENT_WAIT_S = 60.0
 

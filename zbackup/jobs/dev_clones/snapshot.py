@@ -3,8 +3,6 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-import structlog
-
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.clone_datasets import ORIGIN, SNAPSHOT
 from zbackup.jobs.clones.lifecycle import find, find_again, require_ready, working_on
@@ -12,11 +10,10 @@ from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
 from zbackup.model.errors import CommandFailed, NotFound, Refused, Taken
+from zbackup.model.event_log import log
 from zbackup.model.record import Record
 from zbackup.model.snapshot import Snapshot
 from zbackup.plan.clones.clone_name import require_good
-
-log = structlog.get_logger()
 
 LIMIT_S = 600.0
 

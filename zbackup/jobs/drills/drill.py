@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 
-import structlog
-
 from zbackup.catalog.switched import require_settled, switches
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import announce
@@ -39,6 +37,7 @@ from zbackup.model.errors import (
     VerificationFailed,
     ZbackupError,
 )
+from zbackup.model.event_log import log
 from zbackup.model.moment import Moment
 from zbackup.model.record import TIMES_OUT_OF_ORDER
 from zbackup.model.recovery import Checked, Files
@@ -46,8 +45,6 @@ from zbackup.plan.clones.clone_name import copy_name, drill_name, log_name
 from zbackup.plan.health.pool_space import FREE_SERIOUS
 from zbackup.plan.recovery.drills import DrillPlan, plan_drill, plan_whole_drill
 from zbackup.zfs.facts import ZfsFacts
-
-log = structlog.get_logger()
 
 UNTRIED = (
     *(Postponed, Stopped, Taken, DatasetBusy, DatasetNotFound, NotFound, ConnectionFailed),

@@ -12,18 +12,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-import structlog
 from pydantic import TypeAdapter, ValidationError
 
 from zbackup.model.errors import Refused, Taken
+from zbackup.model.event_log import log
 from zbackup.model.operation import Operation
 from zbackup.model.printable import printable
 from zbackup.proc import secure_files
 from zbackup.proc.detached import Process
 from zbackup.proc.lock import exclusive
 from zbackup.proc.run_directory import USER, daemon_directory
-
-log = structlog.get_logger()
 
 DIRECTORY = ".operations"
 """No clone's name begins with a dot."""

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-import structlog
-
 from zbackup.catalog.local import Catalog
 from zbackup.destinations.base import Archiving, Session
 from zbackup.jobs.clones import clone_datasets
@@ -20,6 +18,7 @@ from zbackup.model.archive import TAIL, ArchivedFile, LogFileId, tail_hash
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.clone import Clone
 from zbackup.model.errors import NotFound, NotRecoverable, Refused, VerificationFailed
+from zbackup.model.event_log import log
 from zbackup.model.log import LogSpan
 from zbackup.model.moment import local_text
 from zbackup.model.record import Record
@@ -36,8 +35,6 @@ from zbackup.plan.recovery.archived import (
     with_archive,
 )
 from zbackup.proc.pipeline import Meter
-
-log = structlog.get_logger()
 
 ADDED = "zbackup:archived_log"
 """On a dataset of a copy: the copy's id, for what archived log was put into."""

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-import structlog
-
 from zbackup.catalog.local import Catalog
 from zbackup.destinations.base import Session
 from zbackup.destinations.copies import StreamStep
@@ -22,13 +20,12 @@ from zbackup.model.backup import Backup
 from zbackup.model.begin_record import RECORD
 from zbackup.model.clone import Clone
 from zbackup.model.errors import CommandFailed, NotResumable, Refused, StreamRefused, VerificationFailed
+from zbackup.model.event_log import log
 from zbackup.model.snapshot import Dataset, Snapshot
 from zbackup.plan.clones.clone_name import copy_name
 from zbackup.plan.ship.accept_stream import require_copy
 from zbackup.proc.pipeline import Command, Head, Meter
 from zbackup.zfs.streams import ZfsStreams, failure_of, receive_argv
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,6 @@
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
-import structlog
-
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import announce, held
 from zbackup.jobs.clones.lifecycle import working_on
@@ -18,12 +16,11 @@ from zbackup.jobs.restore.skip import planned_without, require_within
 from zbackup.jobs.restore.source import Opened, Source
 from zbackup.model.clone import Clone
 from zbackup.model.errors import DatasetNotFound, NotFound, NotRecoverable
+from zbackup.model.event_log import log
 from zbackup.model.progress import Phase, Stopwatch
 from zbackup.model.recovery import Files, Recovered, ReplayRange
 from zbackup.model.target import RestoreTarget
 from zbackup.plan.clones.clone_name import default_name
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
-import structlog
-
 from zbackup.destinations.base import Archiving, Session
 from zbackup.destinations.copies import Copies, by_server
 from zbackup.jobs.backup.prune import PrunePlan, PruneReport, Skipped
@@ -32,12 +30,11 @@ from zbackup.model.errors import (
     VerificationFailed,
     ZbackupError,
 )
+from zbackup.model.event_log import log
 from zbackup.plan.recovery.clocks import of_any_machine
 from zbackup.plan.retention.archived_log import superseded
 from zbackup.plan.retention.arrival import Plans, plan_received
 from zbackup.plan.retention.retention import Kept, RetentionPlan, plan_retention
-
-log = structlog.get_logger()
 
 Holds = Mapping[int, tuple[str, ...]]
 """Guid -> tags of the holds."""

@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
-import structlog
-
 from zbackup.catalog.local import read_clones
 from zbackup.destinations.base import Holdable, Session
 from zbackup.destinations.copies import Copies
@@ -21,11 +19,10 @@ from zbackup.model.errors import (
     UsageError,
     ZbackupError,
 )
+from zbackup.model.event_log import log
 from zbackup.model.shipping import restore_of, restore_tag
 from zbackup.model.snapshot import Snapshot
 from zbackup.plan.clones.clone_name import copy_name, require_good
-
-log = structlog.get_logger()
 
 
 @contextmanager

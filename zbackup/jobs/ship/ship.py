@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-import structlog
-
 from zbackup.destinations.base import Session
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.ship.holds_and_bookmarks import pin, release
 from zbackup.jobs.ship.lag import write_down, write_down_commit
 from zbackup.model.backup import Backup
 from zbackup.model.errors import Diverged, Refused, Taken, ZbackupError
+from zbackup.model.event_log import log
 from zbackup.model.shipping import Inventory, SourceDataset
 from zbackup.plan.ship.ship import (
     Abort,
@@ -34,8 +33,6 @@ from zbackup.plan.ship.wanted import wanted
 from zbackup.proc.lock import exclusive
 from zbackup.proc.pipeline import Command, Meter
 from zbackup.zfs.streams import ZfsStreams, failure_of, resume_argv, send_argv
-
-log = structlog.get_logger()
 
 
 def never() -> bool:

@@ -3,14 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal
 
-import structlog
-
 from zbackup.jobs.context import Context
+from zbackup.model.event_log import log
 from zbackup.model.shipping import bookmarked, holder_of
 from zbackup.model.snapshot import Snapshot
 from zbackup.zfs.streams import ZfsStreams
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,6 @@ What is in a bucket is proven by itself: by listings, or by reading every byte.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import structlog
-
 from zbackup.destinations.base import Provable, Readable, Session
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.ship.archived import CheckedLog, check_log
@@ -21,13 +19,12 @@ from zbackup.model.errors import (
     Stopped,
     VerificationFailed,
 )
+from zbackup.model.event_log import log
 from zbackup.model.shipping import Checked
 from zbackup.model.snapshot import Snapshot
 from zbackup.proc.pipeline import Command, Meter
 from zbackup.zfs.stream_content import read_content
 from zbackup.zfs.streams import ZfsStreams, content_argv, failure_of
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

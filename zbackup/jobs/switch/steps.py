@@ -6,21 +6,18 @@ and nothing is rolled back: datasets are renamed, and snapshots change hands (`z
 
 from collections.abc import Mapping, Sequence
 
-import structlog
-
 from zbackup.catalog.switched import formerly, switches
 from zbackup.jobs.clones.claim import CLONE_PROPERTIES
 from zbackup.jobs.clones.clone_datasets import PART
 from zbackup.jobs.context import Context
 from zbackup.model.clone import Clone
 from zbackup.model.errors import CommandFailed, Refused
+from zbackup.model.event_log import log
 from zbackup.model.shipped import SHIPPED
 from zbackup.model.snapshot import Dataset
 from zbackup.model.switch import Switch
 from zbackup.plan.clones.clone_name import copy_name
 from zbackup.plan.switch import FIXED, GIVEN_UP, settings_aside, settings_in_place
-
-log = structlog.get_logger()
 
 
 def part_name(ctx: Context, clone: Clone, number: int) -> str:

@@ -7,8 +7,6 @@ switch that fails before the server was started goes back by itself. Cut short, 
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-import structlog
-
 from zbackup.catalog.switched import require_settled, switches
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.clones import clone_datasets
@@ -30,11 +28,10 @@ from zbackup.jobs.switch.steps import (
 )
 from zbackup.model.clone import Clone
 from zbackup.model.errors import DatabaseError, Refused, ZbackupError
+from zbackup.model.event_log import log
 from zbackup.model.record import CHUNK, Record
 from zbackup.model.server import ServerFacts
 from zbackup.model.switch import Outcome, Service, Switch
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from zoneinfo import ZoneInfo
 
-import structlog
-
 from zbackup.engines.base import Undoer
 from zbackup.jobs.context import Context
 from zbackup.jobs.copy.copy import copier_of
@@ -20,14 +18,13 @@ from zbackup.jobs.undo.on_a_clone import on_a_clone
 from zbackup.model.backup import BackupFiles
 from zbackup.model.copying import Entrance
 from zbackup.model.errors import NotRecoverable, Refused
+from zbackup.model.event_log import log
 from zbackup.model.log import ClusterTime, Transaction
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.moment import local_text
 from zbackup.model.target import BeforeTransaction, RestoreTarget
 from zbackup.model.transaction_name import TransactionName
 from zbackup.model.undoing import ImagesIncomplete, UndoneTable, UndoPlan, UndoWish
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +81,9 @@ def undo(
         )
     copier_of(ctx).require_account()
     ctx.progress.phase("finding", str(name))
-    subject = _subject(ctx, ctx.undoer, name)
-    work = _Work(ctx=ctx, undoer=ctx.undoer, subject=subject, options=options, confirm=confirm)
+    undoer = ctx.undoer()
+    subject = _subject(ctx, undoer, name)
+    work = _Work(ctx=ctx, undoer=undoer, subject=subject, options=options, confirm=confirm)
     try:
         report = _whole(ctx, work)
     except ImagesIncomplete as why:

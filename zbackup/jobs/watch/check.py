@@ -96,8 +96,9 @@ def check(ctx: Context, expected: Expected, *, with_drill: bool = False) -> Chec
 
 def _check_elsewhere(ctx: Context, doctor: "_Doctor") -> None:
     """Look at what else zbackup logs in to or sends to."""
-    if ctx.copier is not None and ctx.copier.configured:
-        doctor.look("copying back", ctx.copier.require_account, str)
+    copier = ctx.copier() if ctx.copier else None
+    if copier is not None and copier.configured:
+        doctor.look("copying back", copier.require_account, str)
     for destination in ctx.destinations:
         place = destination.adapter.place
         doctor.look(

@@ -3,16 +3,13 @@
 from dataclasses import dataclass
 from typing import Final
 
-import structlog
-
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.context import Context, live_files
 from zbackup.jobs.watch.window import live_stops
 from zbackup.model.errors import ZbackupError
+from zbackup.model.event_log import log
 from zbackup.plan.recovery.coverage import log_known
 from zbackup.plan.recovery.window import usable_bases
-
-log = structlog.get_logger()
 
 LONGEST_PAUSE: Final = 256
 """Looks: the better part of a day."""

@@ -7,15 +7,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-import structlog
-
 from zbackup.model import bounds
 from zbackup.model.errors import Refused
+from zbackup.model.event_log import log
 from zbackup.model.operator_notes import NO_NOTES, Acknowledgement, OperatorNotes, Pause, Problem
 from zbackup.proc import secure_files
 from zbackup.proc.lock import exclusive
-
-log = structlog.get_logger()
 
 FILE = "operator.json"
 LIMIT = 1 << 20

@@ -1,15 +1,12 @@
 """Release the lock of a run that died together with its watchdog: done by the run after it."""
 
-import structlog
-
 from zbackup.engines.mongodb.lock.marker_file import MarkerFile
 from zbackup.engines.mongodb.lock.release import release
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server.connection import Connection, connect
 from zbackup.engines.mongodb.server.status import is_locked, stillness
 from zbackup.model.errors import DatabaseError
-
-log = structlog.get_logger()
+from zbackup.model.event_log import log
 
 
 def heal(options: ConnectOptions, note: MarkerFile) -> None:

@@ -15,8 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
-import structlog
-
 from zbackup.config.lock import Lock
 from zbackup.engines.mongodb.lock.long_operations import settle_long_operations
 from zbackup.engines.mongodb.lock.marker_file import MarkerFile
@@ -36,10 +34,9 @@ from zbackup.engines.mongodb.server.status import (
     stillness,
 )
 from zbackup.model.errors import CommandFailed, DatabaseError, LockNotTaken
+from zbackup.model.event_log import log
 from zbackup.model.record import LockKind
 from zbackup.proc.guardian import Guardian, start_guardian
-
-log = structlog.get_logger()
 
 WATCHDOG = "zbackup.engines.mongodb.lock.watchdog"
 

@@ -9,14 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import structlog
-
 from zbackup.config.lock import Lock
 from zbackup.engines.mongodb.server.connection import Connection
 from zbackup.engines.mongodb.server.status import operations
 from zbackup.model.errors import LockNotTaken
-
-log = structlog.get_logger()
+from zbackup.model.event_log import log
 
 POLL_S = 0.2
 WRITES = ("w", "W")

@@ -9,8 +9,6 @@ goes on stopping; a START then waits for that and starts the applier anew.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-import structlog
-
 from zbackup.config.lock import Lock
 from zbackup.engines.mysql.lock.restart_applier import MarkerFile, start, statement
 from zbackup.engines.mysql.lock.wait_limit import limited
@@ -19,9 +17,8 @@ from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server.connection import Connection, connect
 from zbackup.engines.mysql.server.status import Channel, Dialect, channels, dialect
 from zbackup.model.errors import CommandFailed, DatabaseError, LockNotTaken, Refused
+from zbackup.model.event_log import log
 from zbackup.proc.guardian import Guardian, start_guardian
-
-log = structlog.get_logger()
 
 WATCHDOG = "zbackup.engines.mysql.lock.applier_watchdog"
 

@@ -14,8 +14,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-import structlog
-
 from zbackup.config.lock import Lock
 from zbackup.engines.mysql.lock.long_queries import holding_up, settle_long_queries
 from zbackup.engines.mysql.lock.wait_limit import NotInTime, limited
@@ -23,9 +21,8 @@ from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server.connection import Connection, ConnectionLost, StatementFailed, connect
 from zbackup.engines.mysql.server.status import LogStatus, dialect, instant_log_status, log_status
 from zbackup.model.errors import DatabaseError, LockNotTaken
+from zbackup.model.event_log import log
 from zbackup.model.record import LockKind
-
-log = structlog.get_logger()
 
 GONE_LIMIT_S = 5.0
 POLL_S = 0.05

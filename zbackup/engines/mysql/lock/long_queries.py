@@ -3,14 +3,11 @@
 import re
 import time
 
-import structlog
-
 from zbackup.config.lock import Lock
 from zbackup.engines.mysql.server.connection import Connection, ConnectionLost, StatementFailed
 from zbackup.model.errors import LockNotTaken
+from zbackup.model.event_log import log
 from zbackup.model.server import RunningQuery
-
-log = structlog.get_logger()
 
 POLL_S = 0.2
 SHOWN = 60

@@ -4,12 +4,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import structlog
-
 from zbackup.engines.mysql.server.connection import Connection, ConnectionLost, StatementFailed
 from zbackup.model.errors import DatabaseError, LockNotTaken
-
-log = structlog.get_logger()
+from zbackup.model.event_log import log
 
 LOCK_WAIT_TIMEOUT = 1205
 

@@ -20,8 +20,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
 
-import structlog
-
 from zbackup.engines.mysql.binlog import events
 from zbackup.engines.mysql.binlog.errors import BinlogDamaged, DifferentLog, GapError
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT, HEADER, HEADER_SIZE, MAGIC
@@ -33,11 +31,10 @@ from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.plain_log.sent_log import NoSuchPlace, SentLog, sent_log
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import DatabaseError, Refused, VerificationFailed, ZbackupError
+from zbackup.model.event_log import log
 from zbackup.proc import secure_files
 from zbackup.proc.lock import exclusive
 from zbackup.proc.run_directory import daemon_user
-
-log = structlog.get_logger()
 
 PLAIN_LOG: Final = "plain_log"
 """In Record.server: the directory with the copy, which is the log that the backup holds."""

@@ -9,11 +9,8 @@ meanwhile, and somebody could commit what is gone after the next crash.
 from collections.abc import Mapping
 from typing import Any
 
-import structlog
-
 from zbackup.engines.mysql.server.connection import Connection, StatementFailed
-
-log = structlog.get_logger()
+from zbackup.model.event_log import log
 
 Prepared = Mapping[str, str]
 """By how statements say it, each one's name for people."""

@@ -12,17 +12,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-import structlog
-
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery import source_protocol
 from zbackup.engines.mysql.recovery.log_events import events
 from zbackup.engines.mysql.recovery.replay import LogRange
 from zbackup.model.errors import DatabaseError
+from zbackup.model.event_log import log
 from zbackup.proc.detached import Process
 from zbackup.proc.listen_beside import listen_beside
-
-log = structlog.get_logger()
 
 SERVER_ID = "1"
 """Any that the replica does not have: theirs are above 2**31."""

@@ -13,13 +13,10 @@ there nothing is set aside, and a statement that reads such a table gives what i
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-import structlog
-
 from zbackup.engines.mysql.recovery.replay import as_sql
 from zbackup.engines.mysql.server.connection import Connection, StatementFailed
+from zbackup.model.event_log import log
 from zbackup.model.record import Record
-
-log = structlog.get_logger()
 
 # Survives renaming the table and CREATE TABLE ... LIKE.
 MARK = "zbackup: MEMORY; "

@@ -1,0 +1,45 @@
+"""The option --cluster, by which a command is for all members of a sharded MongoDB; on_cluster does it."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from zbackup.cli import completion
+from zbackup.model.errors import UsageError
+
+Name = Annotated[
+    str,
+    typer.Option(
+        "--cluster",
+        metavar="NAME",
+        help="All members of this sharded cluster ([cluster.NAME]) instead of an instance.",
+        autocompletion=completion.clusters,
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """The wish: a moment or a cluster time, from this host or from a destination."""
+
+    to: str | None
+    to_timestamp: str | None
+    origin: str | None
+    there: bool
+
+
+def require_alone(*others: object) -> None:
+    """Raise UsageError where an option was given that is about one instance."""
+    if any(other not in (None, "", False) and other != [] for other in others):
+        raise UsageError(
+            "--cluster goes with --to, --to-timestamp, --from, --run-at-destination, --name, --port, --keep "
+            "and --dry-run only"
+        )
+
+
+def require_no_instance(instance: str | None) -> None:
+    """Raise UsageError where an instance is named, too."""
+    if instance:
+        raise UsageError(f"say either the instance {instance} or --cluster")
