@@ -1,4 +1,4 @@
-"""How far a job is, as bars on a terminal."""
+"""Bars on a terminal that show how far a job is."""
 
 from rich.console import Console
 from rich.progress import (

@@ -11,7 +11,7 @@ _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "exception": 40}
 
 
 class EventLog:
-    """Where events go. Until it is told otherwise, each is structlog's to judge."""
+    """The way that events go. Until it is told otherwise, each is structlog's to judge."""
 
     def __init__(self) -> None:
         self.forget()

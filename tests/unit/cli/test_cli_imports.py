@@ -1,0 +1,69 @@
+"""A command reads what it needs: of what most do without, nothing finds its way in again."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CONFIGURATION = """
+[instance.shop]
+engine = "mariadb"
+datasets = ["tank/mysql"]
+socket = "/run/mysqld/mysqld.sock"
+"""
+LOOK = """
+import sys
+from pathlib import Path
+from zbackup import app
+from zbackup.cli import logs, main
+from zbackup.config.load import load
+from zbackup.model.progress import Silent
+
+logs.set_up()
+main.typer.main.get_command(main.build(sys.argv[1]))
+settings = load(Path(sys.argv[2]))
+app.context(settings, app.choose_one(settings, None), Silent())
+print([name for name in sys.argv[3:] if name in sys.modules])
+"""
+LIBRARIES = (
+    "structlog",
+    "rich",
+    "asyncio",
+    "pymongo",
+    "boto3",
+    "prometheus_client",
+    "starlette",
+    "apscheduler",
+)
+OTHERS = (
+    "zbackup.engines.mongodb.engine",
+    "zbackup.engines.mysql.copy.session",
+    "zbackup.engines.mysql.undo.session",
+    "zbackup.destinations.s3",
+    "zbackup.destinations.zfs_destination",
+    "zbackup.jobs.cluster.restore",
+    "zbackup.jobs.copy.copy",
+    "zbackup.jobs.restore.fetch",
+    "zbackup.jobs.ship.gate",
+    "zbackup.daemon",
+    "zbackup.web",
+)
+
+
+@pytest.mark.parametrize("command", ["list", "restore"])
+def test_of_a_mariadb_alone_no_other_engine_and_nothing_for_terminals_is_read(
+    command: str, tmp_path: Path
+) -> None:
+    configuration = tmp_path / "config.toml"
+    configuration.write_text(CONFIGURATION)
+    argv = [sys.executable, "-c", LOOK, command, str(configuration), *LIBRARIES, *OTHERS]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+
+
+def test_the_version_waits_for_no_command() -> None:
+    ask = "from zbackup.cli import main; main.invoke(['--version'])"
+    look = f"import sys; {ask}; print('zbackup.app' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[1:] == ["False"]
