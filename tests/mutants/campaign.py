@@ -6,6 +6,7 @@ docs/reference/slow-tests.md.
 """
 
 import argparse
+import math
 import os
 import random
 import re
@@ -40,23 +41,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "zbackup/engines/mysql/binlog/find_stop.py": ("tests/unit/engines/binlog", "tests/unit/engines/mysql"),
     "zbackup/destinations/copies.py": ("tests/unit/destinations", "tests/fast/test_shipping.py"),
     "zbackup/destinations/zfs_destination.py": ("tests/fast/test_shipping.py", "tests/fast/test_restore.py"),
-    "zbackup/jobs/clone": ("tests/fast/test_clones.py", "tests/fast/test_identities.py", "tests/unit/jobs"),
-    "zbackup/jobs/switch": ("tests/fast/test_switch.py", "tests/unit/jobs"),
-    "zbackup/jobs/ship": ("tests/fast/test_shipping.py", "tests/unit/jobs"),
-    "zbackup/jobs/backup/prune.py": (
-        "tests/fast/test_prune.py",
-        "tests/fast/test_shipping.py",
-        "tests/unit/jobs",
-    ),
-    "zbackup/jobs/backup/snapshot.py": ("tests/fast/test_snapshot.py", "tests/unit/jobs"),
-    "zbackup/jobs/backup/complete_record.py": ("tests/fast/test_snapshot.py", "tests/unit/jobs"),
-    "zbackup/jobs/ship/stale_holds.py": ("tests/fast/test_shipping.py", "tests/unit/jobs"),
-    "zbackup/jobs/cleanup/cleanup.py": (
-        "tests/fast/test_clones.py",
-        "tests/fast/test_snapshot.py",
-        "tests/unit/jobs",
-    ),
-    "zbackup/jobs": ("tests/fast/test_restore.py", "tests/unit/jobs"),
+    "zbackup/jobs": ("tests/fast", "tests/unit/jobs"),
 }
 """By the beginning of a module's path, the tests that should find a change of it."""
 
@@ -86,6 +71,9 @@ def main() -> int:
     parser.add_argument("--most", type=int, default=0, help="no more changes than that")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--tests", nargs="+", default=(), help="by these tests alone")
+    parser.add_argument(
+        "--seconds", type=float, default=math.inf, help="of tests for a change, quickest first"
+    )
     parser.add_argument("words", nargs="*", help="only changes whose FILE:LINE: WHAT holds one of these")
     given = parser.parse_args()
     planned = [(file, change) for file in modules() for change in changes((ROOT / file).read_text())]
@@ -108,7 +96,7 @@ def main() -> int:
             least = " (tried anew)" if anew else "" if tried or found else " (no test comes there)"
             print(f"{'found' if found else 'NOT FOUND'}: {said(file, change)}{least}", file=out, flush=True)
 
-        warm = Warm(home, planned, tell)
+        warm = Warm(home, planned, tell, given.seconds)
         status = pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests], plugins=[warm])
         if warm.failed or status not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             tail = os.pread(1, os.fstat(1).st_size, 0).decode(errors="replace")[-2000:]

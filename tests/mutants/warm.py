@@ -6,6 +6,7 @@ anything is changed. The file is changed, too, for what tests start as another p
 
 import ast
 import gc
+import math
 import multiprocessing
 import os
 import pickle
@@ -16,6 +17,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any
@@ -36,8 +38,14 @@ class Warm:
     """What pytest runs in place of its tests. `found` has by change whether a test found it, None where the
     change is of what runs at import alone."""
 
-    def __init__(self, home: Path, planned: Planned, tell: Callable[[str, Change, bool | None, int], None]):
-        self.home, self.planned, self.tell = home, planned, tell
+    def __init__(
+        self,
+        home: Path,
+        planned: Planned,
+        tell: Callable[[str, Change, bool | None, int], None],
+        most_s: float = math.inf,
+    ):
+        self.home, self.planned, self.tell, self.most_s = home, planned, tell, most_s
         self.kills: Counter[int] = Counter()
         self.functions: dict[str, list[FunctionType]]
         self.failed: list[str] = []
@@ -78,7 +86,9 @@ class Warm:
 
     def _chosen(self, file: str, change: Change) -> list[int]:
         numbers = {n for line in range(change.line, change.end + 1) for n in self.lines.get((file, line), ())}
-        return sorted(numbers, key=lambda n: self.seconds[n] / (1 + self.kills[n]))
+        ordered = sorted(numbers, key=lambda n: self.seconds[n] / (1 + self.kills[n]))
+        spent = accumulate(self.seconds[n] for n in ordered)
+        return [n for n, s in zip(ordered, spent, strict=True) if n == ordered[0] or s <= self.most_s]
 
     def _found(
         self, session: pytest.Session, file: str, change: Change, numbers: Sequence[int]
