@@ -13,6 +13,12 @@ COMMITTED = f"{PREFIX}committed"
 PARTS = f"{PREFIX}parts"
 """On a copy: the guids of its backup's snapshots as a JSON list of texts, in the order of the members."""
 
+RECEIVED = {"readonly": "on", "canmount": "noauto", "setuid": "off", "exec": "off", "devices": "off"}
+"""Properties of every received dataset, whatever its stream says: looked at, never run, mounted by nobody.
+The sender gives them, and the gate demands them."""
+CONTAINER = {"canmount": "off", "mountpoint": "none", "readonly": "on"}
+"""Properties of what only holds received datasets. It is readonly too: ZFS wants to mount it otherwise."""
+
 MARK = "zbackup-ship"
 RESTORE = "zbackup-restore"
 _BOOKMARK = re.compile(rf"{MARK}:(?P<destination>[a-z0-9_.-]+):(?P<guid>[0-9]+)")

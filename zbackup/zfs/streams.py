@@ -16,7 +16,9 @@ from zbackup.model.errors import (
 )
 from zbackup.model.shipping import (
     COMMITTED,
+    CONTAINER,
     PARTS,
+    RECEIVED,
     Origin,
     Partial,
     ReceivedSnapshot,
@@ -26,17 +28,6 @@ from zbackup.model.shipping import (
 )
 from zbackup.proc.run import Runner, run
 from zbackup.zfs.errors import translate
-
-# What a received dataset must be, whatever the stream says: looked at, never run, mounted by nobody.
-SAFE = {
-    "readonly": "on",
-    "canmount": "noauto",
-    "setuid": "off",
-    "exec": "off",
-    "devices": "off",
-}
-# Of what only holds the received datasets. It is readonly too: ZFS wants to mount it otherwise.
-CONTAINER = {"canmount": "off", "mountpoint": "none", "readonly": "on"}
 
 LIGHT_COLUMNS = f"name,guid,encryption,receive_resume_token,zbackup:backup,{PARTS},{COMMITTED}"
 ORIGIN_COLUMNS = "name,guid,createtxg,encryption"
@@ -185,7 +176,7 @@ def receive_argv(dataset: str, marks: Mapping[str, str] | None = None) -> tuple[
 
     `marks` are user properties it is given.
     """
-    wanted = SAFE | dict(marks or {})
+    wanted = RECEIVED | dict(marks or {})
     options = [part for key, value in wanted.items() for part in ("-o", f"{key}={value}")]
     return ("zfs", "receive", "-s", "-u", *options, "-x", "mountpoint", "--", dataset)
 

@@ -137,8 +137,8 @@ def test_a_base_that_was_seen_to_end_before_a_cluster_time_of_its_second_is_old_
     found = backup(2, 30.4, 30.4, server=seen)
 
     def base(increment: int, *backups: Backup) -> str:
-        cut = ClusterTime(second, increment)
-        return plan_recovery(at(31), NOW, backups, BERLIN, effective=at(30), cut=cut).base.name
+        time = ClusterTime(second, increment)
+        return plan_recovery(at(31), NOW, backups, BERLIN, effective=at(30), cluster_time=time).base.name
 
     assert base(30, found) == "zbackup-2"
     assert base(30, backup(1, 10, 11), found) == "zbackup-1", "surely old enough"

@@ -97,7 +97,7 @@ class DestinationSource:
         """See search_copies."""
         return search_copies(ctx, self.destination, wanted)
 
-    def plan(self, ctx: Context, target: RestoreTarget, options: RestoreOptions, name: str) -> RestorePlan:
+    def plan(self, ctx: Context, target: RestoreTarget, options: RestoreOptions) -> RestorePlan:
         """Decide by what the destination's backups say of themselves, and fetch nothing."""
         with self.destination.adapter.connect() as session:
             there = _look(ctx, session, options.epoch)
@@ -107,7 +107,7 @@ class DestinationSource:
             size = 0 if self.run_at_destination else sizes(session, choice.base, there.real(log))
             size += archived_bytes(carrier.since(choice.base.record)) if carrier else 0
         return RestorePlan(
-            name=name,
+            name=options.name,
             target=target,
             stop=stop_of(target, accept_clock=options.accept_clock),
             base=choice.base,
@@ -119,10 +119,9 @@ class DestinationSource:
         )
 
     @contextmanager
-    def opened(
-        self, ctx: Context, target: RestoreTarget, options: RestoreOptions, name: str
-    ) -> Iterator[Opened]:
+    def opened(self, ctx: Context, target: RestoreTarget, options: RestoreOptions) -> Iterator[Opened]:
         """Bring the two backups here, which are held at the destination meanwhile."""
+        name = options.name
         ctx.progress.phase("looking", f"which backup, at {self.destination.adapter.place}")
         with ExitStack() as failed:
             with self.destination.adapter.connect() as session:
@@ -145,7 +144,7 @@ class DestinationSource:
                         catalog = self._with_log(ctx, session, name, catalog, carrier, wish)
                         _require_proven(ctx, target, log, catalog.backups[-1])
             if isinstance(target, UnseenTransaction):
-                target, options = _found(ctx, target.name, catalog, base), replace(options, name=name)
+                target = _found(ctx, target.name, catalog, base)
             # What was fetched to read the log from, also where its record does not say how far it reaches.
             plan = make_plan(ctx, catalog, catalog.backups, target, options, log=catalog.backups[-1])
             yield Opened(catalog, plan, _nothing)

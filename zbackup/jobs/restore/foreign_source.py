@@ -52,20 +52,18 @@ class ForeignSource(LocalSource):
         found = _find(ctx, ctx.members(), named)
         return BackupAsItIs(named, found.taken, foreign=True)
 
-    def plan(self, ctx: Context, target: RestoreTarget, options: RestoreOptions, name: str) -> RestorePlan:
+    def plan(self, ctx: Context, target: RestoreTarget, options: RestoreOptions) -> RestorePlan:
         """See Source."""
-        return _planned(ctx, ctx.catalog(), target, name)
+        return _planned(ctx, ctx.catalog(), target, options.name)
 
     @contextmanager
-    def opened(
-        self, ctx: Context, target: RestoreTarget, options: RestoreOptions, name: str
-    ) -> Iterator[Opened]:
+    def opened(self, ctx: Context, target: RestoreTarget, options: RestoreOptions) -> Iterator[Opened]:
         """See Source. Whoever took the snapshot may destroy it until it is cloned; then the restore fails."""
         ctx.progress.phase("looking", "for the snapshot, and what its server was like")
         with ExitStack() as alone:
             alone.enter_context(ctx.instance_lock("zbackup restore"))
             catalog = ctx.catalog()
-            yield Opened(catalog, _planned(ctx, catalog, target, name), alone.close)
+            yield Opened(catalog, _planned(ctx, catalog, target, options.name), alone.close)
 
 
 FOREIGN = ForeignSource()

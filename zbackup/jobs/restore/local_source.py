@@ -59,7 +59,7 @@ class LocalSource:
         """See search_log."""
         return search_log(ctx, wanted)
 
-    def plan(self, ctx: Context, target: RestoreTarget, options: RestoreOptions, name: str) -> RestorePlan:
+    def plan(self, ctx: Context, target: RestoreTarget, options: RestoreOptions) -> RestorePlan:
         """See Source. Without a later snapshot the live log is looked at."""
         catalog = ctx.catalog()
         note_unreadable(ctx, catalog.unreadable)
@@ -74,9 +74,7 @@ class LocalSource:
             return plan
 
     @contextmanager
-    def opened(
-        self, ctx: Context, target: RestoreTarget, options: RestoreOptions, name: str
-    ) -> Iterator[Opened]:
+    def opened(self, ctx: Context, target: RestoreTarget, options: RestoreOptions) -> Iterator[Opened]:
         """Lock the instance, and take a snapshot to read the log from where none holds it yet."""
         ctx.progress.phase("looking", "which backup, how much log")
         with ExitStack() as window, ExitStack() as alone:

@@ -32,7 +32,6 @@ from zbackup.model.target import (
     stop_of,
     time_of,
 )
-from zbackup.plan.clones.clone_name import default_name
 from zbackup.plan.recovery.as_it_is import at_own_moment, find_backup
 from zbackup.plan.recovery.before_transaction import plan_before, plan_unseen
 from zbackup.plan.recovery.recovery import (
@@ -131,7 +130,7 @@ def make_plan(
         require_undisputed(ctx, found.replay, stop)
         require_replayable(ctx, found.replay)
     return RestorePlan(
-        name=options.name or default_name(ctx.instance, target.at),
+        name=options.name,
         target=target,
         stop=stop,
         base=base,
@@ -163,12 +162,14 @@ def choose(ctx: Context, backups: Sequence[Backup], target: RestoreTarget, base:
         return plan_before(target, now, backups, ctx.zone, base=base)
     if isinstance(target, Moment) and target.is_now:
         return plan_whole_log(backups, base=base)
-    at, cut = target.at, None
+    at, cluster_time = target.at, None
     if isinstance(target, ClusterTime):
         # It is somewhere within its second, and the log has to reach beyond that.
-        at, cut = max(at, min(at + timedelta(seconds=1), now)), target
+        at, cluster_time = max(at, min(at + timedelta(seconds=1), now)), target
     effective = ctx.log_reader.effective_target(target.at)
-    return plan_recovery(at, now, backups, ctx.zone, effective=effective, cut=cut, base=base)
+    return plan_recovery(
+        at, now, backups, ctx.zone, effective=effective, cluster_time=cluster_time, base=base
+    )
 
 
 def note_unreadable(ctx: Context, unreadable: Sequence[tuple[str, str]]) -> None:

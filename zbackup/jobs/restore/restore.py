@@ -52,9 +52,10 @@ def plan_restore(
     """Look and decide, and change nothing. Raise as restore() does before anything is made."""
     ctx = source.context(ctx)
     require_possible(ctx, target, options)
-    name = options.name or default_name(ctx.instance, target.at)
+    name = _name(ctx, target, options)
     require_unused(ctx, name, options)
-    return planned_without(ctx, source.plan(ctx, target, options, name), options.skip)
+    plan = source.plan(ctx, target, replace(options, name=name))
+    return planned_without(ctx, plan, options.skip)
 
 
 def restore(
@@ -73,17 +74,23 @@ def restore(
     """
     ctx = source.context(ctx)
     require_possible(ctx, target, options)
-    name = options.name or default_name(ctx.instance, target.at)
+    name = _name(ctx, target, options)
     watch = Stopwatch(ctx.progress, ctx.clock.monotonic)
     ctx = replace(ctx, progress=watch)
     with nullcontext() if locked else working_on(ctx, name, "zbackup restore"):
         require_free(ctx, name, options)
+        options = replace(options, name=name)
         if options.skip:
-            require_within(source.plan(ctx, target, options, name), options.skip)
-        with source.opened(ctx, target, options, name) as opened:
+            require_within(source.plan(ctx, target, options), options.skip)
+        with source.opened(ctx, target, options) as opened:
             opened = replace(opened, plan=planned_without(ctx, opened.plan, options.skip))
             report = _act_with_next_log(ctx, opened, options)
     return replace(report, phases=watch.phases())
+
+
+def _name(ctx: Context, target: RestoreTarget, options: RestoreOptions) -> str:
+    """The clone's name, which is decided here alone: sources and plans are given it in the options."""
+    return options.name or default_name(ctx.instance, target.at)
 
 
 def _act_with_next_log(ctx: Context, opened: Opened, options: RestoreOptions) -> RestoreReport:

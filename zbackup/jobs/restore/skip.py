@@ -14,9 +14,7 @@ from zbackup.model.errors import Refused
 from zbackup.model.log import Transaction, place
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.recovery import LeftOut
-from zbackup.model.target import BeforeTransaction
 from zbackup.model.transaction_name import parse_transaction
-from zbackup.plan.clones.clone_name import default_name
 
 _SHOWN = 10
 _XA = ("XA COMMIT", "XA ROLLBACK")
@@ -41,11 +39,7 @@ def without(ctx: Context, options: RestoreOptions, text: str) -> RestoreOptions:
         raise Refused(
             f"{name} has no GTID, and without MySQL leaves nothing out (gtid_mode=ON): restore --before it"
         )
-    return replace(options, base=_base(ctx, found, options), skip=subject)
-
-
-def _base(ctx: Context, found: BeforeTransaction, options: RestoreOptions) -> str:
-    return LOCAL.plan(ctx, found, options, options.name or default_name(ctx.instance, found.at)).base.name
+    return replace(options, base=LOCAL.plan(ctx, found, options).base.name, skip=subject)
 
 
 def planned_without(ctx: Context, plan: RestorePlan, subject: Transaction | None) -> RestorePlan:

@@ -56,11 +56,11 @@ class Source(Protocol):
     def search(self, ctx: Context, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
         """The transactions that are wanted, in the logs that can be restored from: see search_log."""
 
-    def plan(self, ctx: Context, target: RestoreTarget, options: RestoreOptions, name: str) -> RestorePlan:
-        """Decide by what is known without a change; `name` is the clone's. Raise NotRecoverable."""
+    def plan(self, ctx: Context, target: RestoreTarget, options: RestoreOptions) -> RestorePlan:
+        """Decide by what is known without a change; the options name the clone. Raise NotRecoverable."""
 
     def opened(
-        self, ctx: Context, target: RestoreTarget, options: RestoreOptions, name: str
+        self, ctx: Context, target: RestoreTarget, options: RestoreOptions
     ) -> AbstractContextManager[Opened]:
         """Make ready what is needed, and plan; where the body fails, clean up after it.
 

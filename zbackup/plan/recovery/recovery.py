@@ -45,14 +45,14 @@ def plan_recovery(
     zone: ZoneInfo,
     *,
     effective: datetime | None = None,
-    cut: ClusterTime | None = None,
+    cluster_time: ClusterTime | None = None,
     base: str = "",
 ) -> RecoveryPlan:
     """The newest base whose last transaction is before the target, and the oldest later log up to it.
 
     `effective` is the target as the log's clock can tell it, if that is not the target itself: of a log that
     knows whole seconds only it is the beginning of the target's second, and a base that reaches into that
-    second holds too much. Unless the target is the cluster time `cut`, and the base was seen to end before.
+    second holds too much. Unless the target is `cluster_time`, and the base was seen to end before.
     `base` names the one to start from instead of the newest. Raise NotFound when there is none of that name;
     NotRecoverable, with the window, when no base is old enough or the target is in the future.
     Times in messages are in `zone`.
@@ -73,7 +73,9 @@ def plan_recovery(
             f"{_in_utc(target, reachable, now, zone)}"
         )
     older = [b.backup for b in finished(bases) if b.as_of < effective]
-    older = older or [b.backup for b in finished(bases) if cut and b.backup.ends_before(cut)]
+    older = older or [
+        b.backup for b in finished(bases) if cluster_time and b.backup.ends_before(cluster_time)
+    ]
     if not older:
         coarse = " (the log knows whole seconds only)" if effective < target else ""
         none = f"{base} is not that old" if base else "no backup is that old"

@@ -17,17 +17,13 @@ from zbackup.model.archive_order import LOG, LOG_COMMAND, LogOrder, parse_log_or
 from zbackup.model.errors import Refused
 from zbackup.model.record import PREFIX, PROPERTIES
 from zbackup.model.retention import CONDEMNED
-from zbackup.model.shipping import COMMITTED, PARTS
+from zbackup.model.shipping import COMMITTED, CONTAINER, PARTS, RECEIVED
 
 LONGEST = 120_000
 """Characters of a command; what is passed on must fit into one argument list (execve(2))."""
 
-RECEIVED = {"readonly": "on", "canmount": "noauto", "setuid": "off", "exec": "off", "devices": "off"}
-"""What every received dataset must be given, whatever its stream says."""
 NOT_RECEIVED = frozenset({"mountpoint"})
 """Properties that must be left out of every stream."""
-CONTAINER = {"canmount": "off", "mountpoint": "none", "readonly": "on"}
-"""What a dataset must be that only holds others."""
 
 Power = Literal["receive", "read", "destroy"]
 POWERS: Mapping[str | None, frozenset[Power]] = {
