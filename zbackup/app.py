@@ -144,7 +144,7 @@ def _is_elsewhere(ship: Ship, instance: Instance) -> bool:
 
 
 def drill_limits(settings: Settings) -> dict[tuple[str, str], float]:
-    """Of each drill on schedule, by instance and destination, how many seconds it may take."""
+    """The seconds that each drill on schedule may take, by instance and destination."""
     return {
         (instance.name, name): instance.schedule.drill_limit
         for instance in settings.instance.values()

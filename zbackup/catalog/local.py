@@ -84,7 +84,7 @@ def _on_and_below(zfs: Zfs, root: str) -> list[Dataset]:
 
 
 def _still_there(zfs: Zfs, names: Iterable[str]) -> tuple[Dataset, ...]:
-    """Those of the datasets that nobody destroyed."""
+    """The datasets of these names that nobody destroyed."""
     found = []
     for name in names:
         with contextlib.suppress(DatasetNotFound):

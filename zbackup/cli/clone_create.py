@@ -180,7 +180,7 @@ def _port(text: str) -> int:
 
 
 def _told(options: Options, made: Iterator[CloneStatus]) -> Iterator[CloneStatus]:
-    """Those that were made before one failed are there, and have to be known of."""
+    """Tell of each clone; also, where one fails, of those that were made before it, which are there."""
     done: list[CloneStatus] = []
     try:
         for status in made:

@@ -112,8 +112,8 @@ def _newcomers(
 
 
 def _wanted(wishes: Wishes, servers: tuple[Server, ...]) -> Iterator[Server]:
-    """Those that are named, else all; an ordinary user's only when it is named, and where nobody is asked one
-    that no unit of systemd started as well."""
+    """The servers that are named, else all; an ordinary user's only when it is named, and where nobody is
+    asked one that no unit of systemd started as well."""
     for where in wishes.named:
         if where not in [server.where for server in servers]:
             there = ", ".join(server.where for server in servers) or "none"

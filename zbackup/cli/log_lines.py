@@ -126,7 +126,7 @@ def what(entry: LogEntry) -> str:
 
 
 def _told(kinds: Sequence[str]) -> Sequence[str]:
-    """That a drop is DDL goes without saying."""
+    """Leave out "ddl" beside other kinds: that a drop is DDL goes without saying."""
     return [kind for kind in kinds if kind != "ddl"] or kinds
 
 

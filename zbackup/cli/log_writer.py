@@ -75,7 +75,7 @@ def configure(level: int, facts: Mapping[str, str], sink: Sink | None, *, as_jso
 
 
 def _traceback(out: TextIO, exc_info: structlog.typing.ExcInfo) -> None:
-    """Of several lines; what an error quotes is as harmless in it as elsewhere."""
+    """Write a traceback, of several lines; what an error quotes is as harmless in it as elsewhere."""
     text = io.StringIO()
     structlog.dev.plain_traceback(text, exc_info)
     out.write(printable(text.getvalue(), lines=True))

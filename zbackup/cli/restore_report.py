@@ -68,7 +68,7 @@ def report_shape(asked: Asked, report: RestoreReport) -> dict[str, Any]:
 
 
 def _member_shape(report: RestoreReport) -> dict[str, Any] | None:
-    """Of a sharded cluster; None outside of one."""
+    """The member of a sharded cluster as JSON; None outside of one."""
     told = report.recovered.member
     if not report.clone.role or not told:
         return None

@@ -84,7 +84,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
 
 
 def _look_there(rebuilt: Rebuilt) -> Seen:
-    """Of what lies at an address no retention policy is known: nothing is promised."""
+    """The window of what lies at an address. No retention policy is known of it: nothing is promised."""
     report = window_at(rebuilt.context, rebuilt.context.destinations[0])
     trust = report.on_trust.partition(";")[0]
     return Seen(replace(report, promised=None, lacking=(), on_trust=trust), rebuilt.found.place)

@@ -54,7 +54,7 @@ class Archivers:
             self._end(lane)
 
     def running(self) -> list[Lane]:
-        """Those that have not ended yet, also when they were told to."""
+        """The lanes that have not ended yet, also when they were told to."""
         self._ending = [thread for thread in self._ending if thread.is_alive()]
         return [*self._running, *((thread.name, "") for thread in self._ending)]
 

@@ -177,7 +177,7 @@ class Destination(Protocol):
 
     @property
     def name(self) -> str:
-        """As in the configuration; unique for the instance, and part of the names of holds and bookmarks."""
+        """The configured name: unique for the instance, and part of the names of holds and bookmarks."""
 
     @property
     def place(self) -> str:

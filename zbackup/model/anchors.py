@@ -31,7 +31,7 @@ class Anchor:
 
 
 def dependable(anchors: Iterable[Anchor], rules: Rules) -> list[Anchor]:
-    """Those that can be relied on, in the order of the log.
+    """The anchors that can be relied on, in the order of the log.
 
     The clock as it is now is what people go by. In the run of the machine in which the newest were taken, its
     uptime tells which of the others a clock had that was stepped since. Of another run those of a

@@ -213,7 +213,7 @@ class ArchiveInventory:
     leftovers: tuple[LogFileId, ...] = ()
 
     def of(self, server: str) -> tuple[ArchivedFile, ...]:
-        """Those of one server."""
+        """The files of one server."""
         return tuple(each for each in self.files if each.file.server == server)
 
     def with_append(self, file: LogFileId, chunk: Chunk, stored: int) -> "ArchiveInventory":
@@ -299,12 +299,12 @@ def require_writer(text: str) -> str:
 
 
 def tail_hash(data: bytes) -> str:
-    """Of a file's last TAIL bytes (all, if it has fewer) up to some offset; the flag "in use" is cleared."""
+    """The hash of a file's last TAIL bytes (or all) up to some offset; the flag "in use" is cleared."""
     return hashlib.sha256(data[-TAIL:]).hexdigest()[:32]
 
 
 def head_hash(server: str, head: bytes) -> str:
-    """Of what is fixed at the beginning of a server's file; the flag "in use" is cleared."""
+    """The hash of what is fixed at the beginning of a server's file; the flag "in use" is cleared."""
     return hashlib.sha256(b"zbackup log file\n" + server.encode() + b"\n" + head).hexdigest()[:32]
 
 

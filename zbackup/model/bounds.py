@@ -29,7 +29,7 @@ _LONG_NUMBER = re.compile(rf"[0-9]{{{MOST_DIGITS + 1}}}")
 
 
 def shown(value: str) -> str:
-    """As much of a value as a message may hold."""
+    """Cut a value to what a message may hold."""
     return ascii(value if len(value) <= _SHOWN else value[:_SHOWN] + "...")
 
 

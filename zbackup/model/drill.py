@@ -69,17 +69,17 @@ def last_passed(verdicts: Sequence[Verdict]) -> Verdict | None:
 
 
 def by_backup(verdicts: Sequence[Verdict]) -> dict[str, Verdict]:
-    """Of each backup, by its identity, the last verdict."""
+    """Map each backup's identity to the last verdict on it."""
     return {v.backup: v for v in verdicts}
 
 
 def to_text(verdict: Verdict) -> str:
-    """As it is written on a snapshot."""
+    """Write a verdict as it stands on a snapshot."""
     return _json(_row(verdict))
 
 
 def to_list(verdicts: Sequence[Verdict]) -> str:
-    """As they are written together: as many as a property takes, the oldest are left out."""
+    """Write verdicts together: as many as a property takes, the oldest are left out."""
     rows = [_row(v) for v in verdicts]
     while len(text := _json(rows)) > CHUNK:
         passed = last_passed(verdicts)

@@ -51,7 +51,7 @@ class OplogPlace:
 
     @property
     def tail(self) -> str:
-        """As Chunk.tail has it: 32 hexadecimal digits."""
+        """The position as Chunk.tail has it: 32 hexadecimal digits."""
         return f"{self.seconds:08x}{self.increment:08x}{self.term % _LONG:016x}"
 
     def __str__(self) -> str:

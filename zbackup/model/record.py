@@ -246,7 +246,7 @@ def to_properties(record: Record) -> dict[str, str]:
 
 
 def readable_properties(record: Record) -> dict[str, str]:
-    """As to_properties. Raise Refused when the record would not be taken when it is read back."""
+    """Write to_properties(). Raise Refused when the record would not be taken when it is read back."""
     properties = to_properties(record)
     try:
         from_properties(properties)

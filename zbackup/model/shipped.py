@@ -32,7 +32,7 @@ def arrived_of(backup: Backup) -> Arrived:
 
 
 def to_text(arrived: Arrived) -> str:
-    """As it is written down."""
+    """Write it as it stands in the property."""
     times = {"taken": arrived.taken, "as_of": arrived.as_of}
     plain = {name: at.isoformat() for name, at in times.items() if at}
     return json.dumps({"name": arrived.name} | plain, separators=(",", ":"), sort_keys=True)

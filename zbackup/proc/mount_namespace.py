@@ -202,7 +202,7 @@ def _path(descriptor: int) -> str:
 
 
 def _to_cover(view: View, own: Sequence[tuple[str, str]]) -> list[str]:
-    """Those of `cover` that are there and hold nothing that the server needs to find at its place."""
+    """The directories of `cover` that are there and hold nothing that the server needs to find."""
     places = [place for _, place in own]
     return [
         directory

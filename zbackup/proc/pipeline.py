@@ -61,7 +61,7 @@ class Pace:
     began: float = field(default_factory=time.monotonic)
 
     def passed(self, count: int) -> None:
-        """So many bytes more; waits if that was too fast. Raise Stopped when the meter says so."""
+        """Count bytes more; wait if that was too fast. Raise Stopped when the meter says so."""
         self.count += count
         self.meter.moved(self.count)
         if self.meter.stop():

@@ -65,7 +65,7 @@ def ended(process: Child[bytes], argv: tuple[str, ...], timeout: float, order: b
 
 
 def _text(said: bytes) -> str:
-    """As file names are read: other people's bytes are no reason to fail."""
+    """Read bytes as file names are read: other people's are no reason to fail."""
     return said.decode("utf-8", "surrogateescape")
 
 

@@ -116,7 +116,7 @@ def operation(pages: Pages, request: Request, seen: Overview) -> Response:
 
 
 def handlers() -> tuple[tuple[str, str, Callable[[Pages, Request, Overview], Any]], ...]:
-    """Of each page its path, its method, and what makes it."""
+    """The path and method of each page, and what makes it."""
     return (
         ("/clones", "GET", clones),
         ("/clones/{name}", "GET", clone),

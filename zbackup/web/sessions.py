@@ -86,7 +86,7 @@ class _Bucket:
 
 
 class Rate:
-    """So many at once, and `a_second` from then on, for each key. What was asked longest ago is forgotten."""
+    """A limit for each key: some at once, and `a_second` from then on. The key used longest ago goes."""
 
     MOST = 1000
 

@@ -75,7 +75,7 @@ class Zfs:
         return parse.snapshots(listing, self._own_properties(dataset, where=where))
 
     def snapshots_below(self, root: str) -> list[Snapshot]:
-        """Those of `root` and of every file system and volume below it, oldest first.
+        """The snapshots of `root` and of every file system and volume below it, oldest first.
 
         Two commands for all of them: reading properties takes long where there are thousands of snapshots.
         One where there are none.
@@ -87,7 +87,7 @@ class Zfs:
         return parse.snapshots(listing, self._own_properties(root, where=where))
 
     def snapshots_with(self, root: str, *properties: str) -> list[tuple[str, int, tuple[str, ...]]]:
-        """Those of `root` and below: each with its createtxg, and these user properties ("" for none).
+        """The snapshots of `root` and below: name, createtxg, and these user properties ("" for none).
 
         Much quicker than snapshots_below() where there are many. A value with a line break in it could be
         taken for the line of another snapshot: what counts is a line of one as it is listed without values.
@@ -99,8 +99,8 @@ class Zfs:
         return parse.snapshots_with(names, listing, len(properties))
 
     def snapshots_of_many(self, names: Sequence[str]) -> tuple[list[Snapshot], set[str]]:
-        """Those of these snapshots that there are, of owners who do not trust each other, and the names of
-        those left out because somebody's values speak of others' snapshots, and of too many.
+        """The snapshots of these that there are, of owners who do not trust each other; and the names
+        left out because somebody's values speak of others' snapshots, and of too many.
 
         Those that are spoken of are asked for again without the others. Where that makes no difference,
         whoever speaks is among them: then by halves, and no owner's are in both until they are alone.
@@ -122,7 +122,7 @@ class Zfs:
         return found, left.union(*parts)
 
     def _undisputed(self, names: Sequence[str]) -> tuple[list[Snapshot], list[str]]:
-        """Those of which one thing is said, and the names of the others."""
+        """The snapshots of which one thing is said, and the names of the others."""
         try:
             columns = ("-t", "snapshot", "-o", parse.SNAPSHOT_COLUMNS)
             listing = self._zfs("list", "-Hp", *columns, "--", *names, mutates=False)
@@ -146,7 +146,7 @@ class Zfs:
         return next(iter(self.snapshots_named((name,))), None)
 
     def snapshots_named(self, names: Sequence[str]) -> list[Snapshot]:
-        """Those of these snapshots that there are, with their properties, oldest first."""
+        """The snapshots of these that there are, with their properties, oldest first."""
         columns = ("-t", "snapshot", "-o", parse.SNAPSHOT_COLUMNS)
         try:
             listing = self._zfs("list", "-Hp", *columns, "--", *names, mutates=False)

@@ -29,7 +29,7 @@ class Sum:
         return _masked(self.a - other.a, self.b - other.b, self.c - other.c, self.d - other.d)
 
     def over(self, data: bytes | memoryview, order: str) -> "Sum":
-        """Of what came before and of `data`, whole words in that order of bytes."""
+        """The sum of what came before and of `data`, whole words in that order of bytes."""
         a, b, c, d = self.a, self.b, self.c, self.d
         for (word,) in struct.iter_unpack(f"{order}I", data):
             a += word
@@ -39,7 +39,7 @@ class Sum:
         return _masked(a, b, c, d)
 
     def over_zeros(self, count: int) -> "Sum":
-        """Of what came before and of so many bytes of zeros."""
+        """The sum of what came before and of `count` bytes of zeros."""
         n = count // 4
         pairs = n * (n + 1) // 2
         return _masked(

@@ -36,9 +36,9 @@ def _snapshot(line: str, own: Mapping[str, Mapping[str, str]]) -> Snapshot:
 
 
 def with_keys(listing: str, keys: str) -> str:
-    """Of what user_properties() takes, the lines of which `keys`, the same without values, knows the name and
-    the property: with a line break in a value somebody could tell of a property that another's snapshot has
-    not."""
+    """The lines, of what user_properties() takes, whose name and property stand in `keys`, the same listing
+    without values: with a line break in a value somebody could tell of a property that another's snapshot
+    has not."""
     known = set(_lines(keys))
     rows = (line for line in _lines(listing) if "\t".join(line.split("\t", 2)[:2]) in known)
     return "\n".join(rows)

@@ -47,7 +47,7 @@ def resume_point(token: str) -> ResumePoint:
 
 
 def numbers(packed: bytes) -> dict[str, int]:
-    """Those in an nvlist of native encoding. Raise ValueError or struct.error for anything else."""
+    """The numbers in an nvlist of native encoding. Raise ValueError or struct.error for anything else."""
     _require_native(packed)
     found: dict[str, int] = {}
     at = _HEAD.size

@@ -29,7 +29,7 @@ class Content:
 
 
 class _Enough(Exception):
-    """As much was read as was asked for."""
+    """Enough was read: as much as was asked for."""
 
     def __init__(self, found: Content) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ def read_content(sender: Command, most: int, meter: Meter) -> Content:
 
 
 def content(source: IO[bytes], most: int, pace: Pace) -> Content | None:
-    """As read_content; None when the stream ends before its end."""
+    """The content as read_content tells it; None when the stream ends before its end."""
     order = ""
     size, digest = 0, hashlib.sha256()
     while not most or size < most:

@@ -87,7 +87,7 @@ class ZfsStreams:
         return Token(guid=int(found[0], 16), left=estimate(said)) if len(found) == 1 else None
 
     def guid(self, name: str) -> int:
-        """Of a dataset, snapshot or bookmark."""
+        """The guid of a dataset, snapshot or bookmark."""
         return int(self._zfs("get", "-Hp", "-o", "value", "guid", "--", name, mutates=False))
 
     def encrypted(self, dataset: str) -> bool:

@@ -82,8 +82,8 @@ class PageCache:
             log.debug("s3.page_stays", reason=str(refused))
 
     def _directory(self, home: Path) -> Path:
-        """Of this place. Raise ValueError when who else may write there: what is taken from it is proven,
-        but files are made and removed in it."""
+        """The cache's directory. Raise ValueError when who else may write there: what is taken from it is
+        proven, but files are made and removed in it."""
         own = home / f"buckets.{os.geteuid()}"
         secure_files.ensure_directory(own, mode=0o700)
         found = secure_files.stat(own)

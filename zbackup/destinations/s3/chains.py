@@ -32,7 +32,7 @@ class BucketContents:
     strange: Sequence[str] = ()
 
     def without(self, backup: str) -> "BucketContents":
-        """As it is when that backup's manifest is gone."""
+        """The contents as they are when that backup's manifest is gone."""
         return replace(self, manifests=[m for m in self.manifests if m.backup != backup])
 
     def doubtful(self) -> list[StreamId]:

@@ -25,7 +25,7 @@ from zbackup.model.shipping import OutgoingStream
 
 @dataclass(frozen=True, slots=True)
 class Committer:
-    """Of an instance's part of a bucket, which people call `place`. `look` says what is there now."""
+    """Commits backups in an instance's part of a bucket, which people call `place`. `look` lists it."""
 
     pages: ManifestStore
     place: str

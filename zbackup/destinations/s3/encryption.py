@@ -63,7 +63,7 @@ class KeyStore(Protocol):
 
     @property
     def key_id(self) -> str:
-        """Of the key that new data keys are wrapped by."""
+        """The id of the key that new data keys are wrapped by."""
 
     def wrap(self, data_key: bytes, scope: Scope) -> str:
         """The data key, wrapped by the key `key_id`; only the same `scope` unwraps it."""

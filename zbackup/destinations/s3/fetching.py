@@ -60,7 +60,7 @@ def fetch(way: StreamAccess, page: StreamIndex, meter: Meter) -> Iterator[memory
 
 
 def fetch_some(way: StreamAccess, page: StreamIndex, numbers: range, meter: Meter) -> Iterator[memoryview]:
-    """Of the send stream what these segments hold, each proven, as with fetch()."""
+    """Fetch what these segments hold of the send stream, each proven, as with fetch()."""
     return (content for content, _ in _proven(way, page, numbers, meter))
 
 
@@ -141,7 +141,7 @@ class _Inside:
         self._tag = b""
 
     def readinto(self, room: memoryview) -> int:
-        """As much of the rest as there is room for."""
+        """Read as much of the rest as there is room for."""
         wanted = min(len(room), self._left)
         for at in range(0, wanted, STEP):
             some = room[at : min(wanted, at + STEP)]
@@ -159,7 +159,7 @@ class _Inside:
         return some
 
     def end(self) -> bytes:
-        """Of all that came and of what is left, the SHA-256."""
+        """The SHA-256 of all that came and of what is left."""
         while self._left:
             self.read(COMPRESSED_STEP)
         if self._opening:

@@ -28,7 +28,7 @@ QUIET = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Collector:
-    """Of an instance's part of a bucket. `look` says what is there now."""
+    """Collects the garbage of an instance's part of a bucket. `look` says what is there now."""
 
     pages: ManifestStore
     look: Callable[[], BucketContents]

@@ -330,7 +330,7 @@ def _objects(entries: Iterator[tuple[str, int]]) -> tuple[list[_Object], list[st
 
 
 def _counting(objects: Sequence[_Object]) -> list[_Object]:
-    """Those that together are the file from its byte 0, without what they cover."""
+    """The objects that together are the file from its byte 0, without what they cover."""
     sizes = {each.chunk: each.size for each in objects}
     return [_Object(chunk, sizes[chunk]) for chunk in whole([each.chunk for each in objects])]
 

@@ -193,7 +193,7 @@ class Manifest(_Page):
 
     @model_serializer(mode="wrap")
     def _dumped(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """As its version has it: the seal of an earlier page is of that page as it was."""
+        """Write the page as its version has it: an earlier one was signed as it was."""
         page: dict[str, object] = dump(self)
         absent = {1: (*_SEALING, "root"), 2: ("root",), 3: ()}[self.version]
         return {k: v for k, v in page.items() if k not in absent and (k != "withdrawn" or v)}
@@ -246,12 +246,12 @@ def begun_from(body: bytes | bytearray, where: str) -> StreamHeader:
 
 
 def whole_from(body: bytes | bytearray, where: str) -> StreamIndex:
-    """As begun_from."""
+    """Read a stream's index. Raise as begun_from does."""
     return _read(StreamIndex, body, where)
 
 
 def manifest_from(body: bytes | bytearray, where: str) -> Manifest:
-    """As begun_from."""
+    """Read a manifest. Raise as begun_from does."""
     return _read(Manifest, body, where)
 
 

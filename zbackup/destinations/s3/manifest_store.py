@@ -37,8 +37,8 @@ class Proven:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestStore:
-    """Of an instance's part of a bucket. `known` are manifests by their keys: they never change. `cache` has
-    those of earlier runs.
+    """The pages of an instance's part of a bucket. `known` are manifests by their keys: they never change.
+    `cache` has those of earlier runs.
 
     With `sealed_only`, what is neither sealed nor encrypted was not written by whoever has the key.
     """
@@ -60,7 +60,7 @@ class ManifestStore:
         return self.known[key]
 
     def listed(self, entry: Entry) -> Manifest:
-        """As manifest(), of an object that has just been listed: it is not fetched if it is in the cache."""
+        """Read the manifest of an object that was just listed: it is not fetched if it is in the cache."""
         kept = None if entry.key in self.known else self.cache.take(entry)
         if kept is not None:
             try:
@@ -98,7 +98,7 @@ class ManifestStore:
         return Proven(page, hashlib.sha256(body).digest())
 
     def committed(self, stream: StreamId) -> StreamIndex:
-        """As whole(); and every manifest that names the stream, of those that are known, agrees with it."""
+        """Read a stream's index with which every known manifest that names the stream agrees. See whole()."""
         proven = self.whole(stream)
         for manifest in self.known.values():
             self.require_agreed(manifest, stream, proven)

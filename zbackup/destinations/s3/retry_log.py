@@ -15,7 +15,7 @@ CALM_S = 60.0
 
 
 class Trouble:
-    """Of one connection; told by several threads."""
+    """The trouble of one connection; told by several threads."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -176,7 +176,7 @@ def store(
 
 @contextmanager
 def _workers(parallel: int) -> Iterator[Callable[[Callable[[], Stored]], Future[Stored]]]:
-    """So many at a time and no more waiting; submit() waits, and raises what an earlier one failed with."""
+    """Workers, `parallel` at a time: submit() waits for a free one, and raises what one failed with."""
     free = BoundedSemaphore(parallel)
     failed: deque[BaseException] = deque()
 

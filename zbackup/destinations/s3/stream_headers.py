@@ -15,7 +15,7 @@ from zbackup.model.event_log import log
 
 @dataclass(frozen=True, slots=True)
 class StreamHeaders:
-    """Of an instance's part of a bucket."""
+    """The headers of streams in an instance's part of a bucket."""
 
     pages: ManifestStore
 
@@ -35,7 +35,7 @@ class StreamHeaders:
         return header
 
     def of(self, stream: StreamId) -> StreamHeader | None:
-        """As own(); where the header is lost or damaged, what the page of the whole stream says of it."""
+        """The stream's own header; where it is lost or damaged, what the stream's index says of it."""
         try:
             if found := self.own(stream):
                 return found

@@ -31,7 +31,7 @@ class OpTime:
 
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> "OpTime":
-        """Of an oplog entry, or of what replSetGetStatus calls an optime."""
+        """The optime of an oplog entry, or of what replSetGetStatus calls an optime."""
         return cls(entry["ts"].time, entry["ts"].inc, int(entry.get("t", -1)))
 
     @classmethod
@@ -55,7 +55,7 @@ class OpTime:
 
     @property
     def ts(self) -> Timestamp:
-        """As the oplog's entries have it."""
+        """The timestamp as the oplog's entries have it."""
         return Timestamp(self.seconds, self.increment)
 
 
@@ -68,7 +68,7 @@ class OplogEntry:
 
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> "OplogEntry":
-        """Of an oplog entry. Entries have wall-clock times since MongoDB 4.2."""
+        """Read an oplog entry. Entries have wall-clock times since MongoDB 4.2."""
         return cls(OpTime.of(entry), entry["wall"])
 
 

@@ -39,7 +39,7 @@ class ClockWatch:
 
 
 def _in_step(before: _Known, after: _Known) -> bool:
-    """Of another run of the machine nothing is known."""
+    """Tell whether the clock went as the uptime did. Of another run of the machine nothing is known."""
     if before[1].boot != after[1].boot:
         return True
     passed = after[1].uptime - before[1].uptime

@@ -70,7 +70,7 @@ def _since(backup: Backup, others: Sequence[Backup]) -> datetime | None:
 def _continued(
     ctx: Context, backup: Backup, datasets: tuple[Dataset, ...], others: Sequence[Backup]
 ) -> Record | None:
-    """Of the newest older backup whose log is proven to go on in this one: a log has one identity."""
+    """The record of the newest older backup whose log is proven to go on here: a log has one identity."""
     for before in _ends_of_logs(backup, others):
         try:
             if ctx.log_reader.is_same_log(before.files(datasets), backup.files(datasets)):

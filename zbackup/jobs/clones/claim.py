@@ -209,7 +209,7 @@ def require_free_ports(ctx: Context, wanted: int, others: list[tuple[Clone, Data
 
 
 def free_ports(ctx: Context, wanted: int) -> list[int]:
-    """So many of the configured ports that are nobody's at this moment. Raise Taken when there are fewer."""
+    """Find `wanted` configured ports that are nobody's at this moment. Raise Taken when there are fewer."""
     others = everywhere(ctx)
     require_free_ports(ctx, wanted, others)
     return list(islice(_unused(ctx, {clone.port for clone, _ in others}), wanted))

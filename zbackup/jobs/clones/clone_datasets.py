@@ -247,7 +247,7 @@ def require_parts(ctx: Context, clone: Clone, datasets: Sequence[Dataset]) -> No
 
 
 def _foreign(ctx: Context, clone: Clone, datasets: Sequence[Dataset]) -> list[str]:
-    """Those below its own dataset that are not the clone's."""
+    """The datasets below its own that are not the clone's."""
     if not datasets:
         return []
     container = f"{ctx.clones}/{clone.name}"

@@ -12,7 +12,7 @@ from zbackup.proc.lock import holder
 
 
 def leftovers(ctx: Context) -> tuple[Leftover, ...]:
-    """Those below every dataset that the instance's clones may be below, but for what cannot be read."""
+    """The leftovers wherever the instance's clones may be, but for what cannot be read."""
     found = []
     for at in ctx.everywhere():
         suspects = [

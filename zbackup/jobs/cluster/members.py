@@ -38,7 +38,7 @@ class Member:
 
     @property
     def name(self) -> str:
-        """Of its instance."""
+        """The name of its instance."""
         return self.ctx.instance
 
     @property

@@ -45,7 +45,7 @@ def reset(contexts: Sequence[Context], name: str, *, latest: bool) -> CloneStatu
 
 
 def _begin_anew(ctx: Context, clone: Clone, parts: int) -> Clone:
-    """As it was when it was handed over: recovered, masked, with its own accounts."""
+    """Make it again as it was when it was handed over: recovered, masked, with its own accounts."""
     ctx.recovery.check_program(clone_datasets.record_of(ctx, clone))
     ctx.progress.phase("stopping the server")
     clone_datasets.kill_server(ctx, clone.name)

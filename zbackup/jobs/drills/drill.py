@@ -249,7 +249,7 @@ class _Checks:
 def _write(
     ctx: Context, what: _Drill, began: datetime, report: RestoreReport | None, checked: Checked, why: str = ""
 ) -> Verdict:
-    """That it cannot be written down hides no failure, and makes none of a success."""
+    """Write the verdict down. Where that cannot be done, it hides no failure, and makes none of a success."""
     at, base = ctx.clock.now(), what.plan.base
     replay = report.replay if report else None
     verdict = Verdict(

@@ -67,8 +67,8 @@ def read(ctx: Context, destination: str) -> tuple[Verdict, ...]:
 
 
 def drilled(ctx: Context, promised: Sequence[tuple[str, float]]) -> tuple[Drilled, ...]:
-    """Of this host's backups and of each destination, where a drill was promised (destination, seconds) or
-    was ever made."""
+    """The state of drills of this host's backups and of each destination, where one was promised
+    (destination, seconds) or was ever made."""
     written, every = _written(_where(ctx)), {name: timedelta(seconds=s) for name, s in promised}
     found = []
     for name in ("", *(destination.name for destination in ctx.destinations)):

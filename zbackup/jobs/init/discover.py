@@ -175,7 +175,7 @@ def _own(places: Sequence[str], process: Process) -> tuple[list[str], tuple[str,
 
 
 def _existing(places: tuple[str, ...]) -> list[str]:
-    """Of the places that a server names, those that are there: it may name a log that it has not begun."""
+    """The directories that a server names and that are there: it may name a log that it has not begun."""
     found = []
     for place in places:
         with contextlib.suppress(OSError):

@@ -74,8 +74,8 @@ def _secret(path: Path) -> str:
 
 
 def unfinished(contexts: Sequence[Context]) -> Mapping[str, tuple[bool, bool]]:
-    """Of instances that are configured: is the first backup missing, and a drill that passed? Complete ones
-    are left out.
+    """Tell of configured instances whether the first backup is missing, and a drill that passed. Complete
+    ones are left out.
 
     What cannot be looked at is left to `zbackup check`.
     """

@@ -49,7 +49,7 @@ def _live(ctx: Context) -> KnownLog | None:
 
 
 def largest(found: Iterator[LogEntry | LogRead], count: int) -> Iterator[LogEntry | LogRead]:
-    """Of what was found the `count` transactions with most bytes, the largest first; behind what was read."""
+    """The `count` transactions with most bytes of those found, the largest first; behind what was read."""
     heap: list[tuple[int, int, LogEntry]] = []
     for number, each in enumerate(found):
         if isinstance(each, LogRead):

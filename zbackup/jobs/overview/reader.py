@@ -82,8 +82,8 @@ def obey(
 
 
 def _told(shape: TypeAdapter[T], found: T) -> bytes:
-    """As JSON. What other programs and hosts said is in it, and a byte of that which is no text is a "?": for
-    that alone nobody goes without all the rest."""
+    """Write it as JSON. What other programs and hosts said is in it, and a byte of that which is no text is a
+    "?": for that alone nobody goes without all the rest."""
     try:
         return shape.dump_json(found)
     except ValueError:

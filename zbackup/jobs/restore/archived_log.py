@@ -165,7 +165,7 @@ def _added(
 
 
 def _proven(session: Archiving, chain: Chain) -> datetime | None:
-    """Of a file that is cut nobody says anything."""
+    """The time up to which the chain is proven; None of a file that is cut, of which nobody says it."""
     return chain_complete(chain.files, lambda f: session.proven_to(f) if f.complete_to else None)
 
 

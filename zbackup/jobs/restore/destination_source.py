@@ -80,7 +80,7 @@ class DestinationSource:
         return labelled(label, backups, shown)
 
     def transaction(self, ctx: Context, name: TransactionName, base: str) -> UnseenTransaction:
-        """That transaction, if the destination's backups lead up to it, as far as they tell.
+        """The transaction of that name, if the destination's backups lead up to it, as far as they tell.
 
         When it was committed is known only when its log is here. Raise NotRecoverable.
         """

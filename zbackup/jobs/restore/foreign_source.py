@@ -162,7 +162,7 @@ def _like(ctx: Context, catalog: Catalog, found: Foreign) -> tuple[Record, str]:
 
 
 def _record(like: Record, found: Foreign) -> Record:
-    """As `like` knows the server, of whose log and position at that moment nothing is known."""
+    """A record of the server as `like` knows it. Of its log and position at that moment nothing is known."""
     kept = {name: value for name, value in like.server.items() if not _is_of_a_moment(name)}
     order = {s.dataset: number for number, s in enumerate(found.snapshots)}
     return replace(

@@ -46,7 +46,7 @@ def search_copies(ctx: Context, destination: ShipDestination, wanted: LogFilter)
 
 
 def _needed(copies: Copies, wanted: LogFilter) -> list[Backup]:
-    """Of each log as few backups as hold all that any does, but those from before what is wanted."""
+    """The fewest backups of each log that hold all that any does, but those from before what is wanted."""
     holders = log_holders(copies.backups)
     found: list[Backup] = []
     for log_id in dict.fromkeys(b.record.log_id for b in holders):
@@ -87,7 +87,7 @@ def _brought(
 
 
 def _copy_id(ctx: Context, name: str) -> str:
-    """Of what is there under the name before anything is made; "" if nothing is."""
+    """The id of what is there under the name before anything is made; "" if nothing is."""
     found = clone_datasets.find_clone(ctx, copy_name(name))
     return found[0].id if found else ""
 

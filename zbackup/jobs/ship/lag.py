@@ -47,7 +47,7 @@ def write_down(
 
 
 def write_down_commit(ctx: Context, destination: ShipDestination, backup: Backup) -> None:
-    """That this backup was committed there just now, and is the newest: what fails later does not undo it."""
+    """Write down that this backup was just committed there, as the newest: no later failure undoes it."""
     ctx.zfs.set_properties(ctx.datasets[0], {f"{SHIPPED}{destination.name}": to_text(arrived_of(backup))})
 
 
@@ -57,7 +57,7 @@ def ever_arrived(ctx: Context, destination: ShipDestination) -> bool:
 
 
 def shipped(ctx: Context, now: datetime) -> tuple[Shipped, ...]:
-    """Of each destination that is configured. Raise CommandFailed when ZFS cannot be asked."""
+    """The newest backup at each configured destination. Raise CommandFailed when ZFS cannot be asked."""
     if not ctx.destinations:
         return ()
     known = arrived(ctx.zfs.own_settings(ctx.datasets[0]))

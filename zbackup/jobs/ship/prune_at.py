@@ -132,7 +132,7 @@ def _remove_each(
     going: Sequence[Backup],
     stop: Callable[[], bool],
 ) -> tuple[list[Backup], list[tuple[Backup, ZbackupError]]]:
-    """Those that are gone, and those that could not be removed, each with why."""
+    """Remove them one by one. Return those that are gone, and those that could not be removed, with why."""
     destroyed: list[Backup] = []
     failed: list[tuple[Backup, ZbackupError]] = []
     for number, backup in enumerate(going):

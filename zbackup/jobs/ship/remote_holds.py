@@ -104,7 +104,7 @@ def _pool(ctx: Context) -> int:
 
 
 def _pools(ctx: Context) -> tuple[int, ...]:
-    """Of those that are here, and answer."""
+    """The guids of the pools that are here, and answer."""
     found = []
     for each in ctx.everywhere():
         with suppress(DatasetNotFound, PoolSuspended):

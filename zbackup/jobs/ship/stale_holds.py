@@ -22,7 +22,7 @@ class Stale:
 
 
 def find_stale(ctx: Context) -> list[Stale]:
-    """Those on the instance's datasets; looks only. Marks that are not zbackup's are none of its business."""
+    """The stale holds on the instance's datasets; looks only. Marks of others are none of its business."""
     known = {t.tag: t.name for t in ctx.destinations}
     catalog = ctx.catalog()
     names = [d.name for d in catalog.datasets]

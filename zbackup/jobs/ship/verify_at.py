@@ -97,8 +97,8 @@ def verify_at(
 
 
 def prove_at(ctx: Context, destination: ShipDestination, stop: Callable[[], bool] = never) -> VerifyReport:
-    """As verify_at, for who reads no report: raise VerificationFailed when anything is different, when
-    nothing could be compared, and when data was to be read and none was."""
+    """Verify as verify_at does, for who reads no report: raise VerificationFailed when anything is different,
+    when nothing could be compared, and when data was to be read and none was."""
     report = verify_at(ctx, destination, most=destination.sample, stop=stop)
     problems = list(report.problems)
     if problems == [_nothing(ctx, destination)] and not _arrived_once(ctx, destination):

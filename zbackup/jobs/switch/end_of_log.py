@@ -26,7 +26,7 @@ from zbackup.plan.recovery.window import usable_bases
 
 
 def snapshot_production(ctx: Context, clone: Clone, switch: Switch, facts: ServerFacts | None) -> None:
-    """Of what is production until now, as long as none of its datasets was renamed."""
+    """Take the end of the log of what is production until now, as long as no dataset of it was renamed."""
     home = {each.guid: each.name for each in switch.leaving}
     _snapshot(ctx, clone, home, (_there(clone, switch), None), facts)
 
@@ -42,7 +42,7 @@ def discard_production(ctx: Context, clone: Clone, switch: Switch) -> None:
 
 
 def snapshot_successor(ctx: Context, clone: Clone, switch: Switch, facts: ServerFacts | None) -> None:
-    """Of what was production since the switch, as long as none of its datasets was renamed back.
+    """Take that of what was production since the switch, as long as none of its datasets was renamed back.
 
     Of one that never was there is no backup since the switch, and nothing to be kept.
     """
@@ -62,7 +62,7 @@ def _snapshot(
     why: tuple[str, datetime | None],
     facts: ServerFacts | None,
 ) -> None:
-    """That it fails is no reason not to go on: the log is not lost with it."""
+    """Take a log-only snapshot. Its failure is no reason not to go on: the log is not lost with it."""
     what, since = why
     try:
         catalog = _catalog(ctx, clone)
@@ -93,14 +93,14 @@ def _snapshot(
 
 
 def _catalog(ctx: Context, clone: Clone) -> Catalog:
-    """As Context.catalog, which would refuse: the switch is half done, but nothing is renamed yet."""
+    """The catalog that Context.catalog would refuse: the switch is half done, but nothing is renamed yet."""
     others = [each for each in switches(ctx.zfs, ctx.clones, ctx.instance) if each.name != clone.name]
     former = formerly(others, ctx.clones)
     return read(ctx.zfs, ctx.instance, ctx.datasets, without=ctx.clones, formerly=former)
 
 
 def _newest(catalog: Catalog, since: datetime | None) -> Record | None:
-    """Of the newest base of what is in production's place, taken `since`; None when there is none."""
+    """The record of the newest base of what is in production's place, taken `since`; None without one."""
     here = {d.name for d in catalog.datasets}
     found: Iterable[Backup] = (
         b

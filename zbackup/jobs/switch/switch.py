@@ -188,7 +188,7 @@ def _start(ctx: Context, clone: Clone) -> str:
 
 
 def _backup(ctx: Context) -> str | None:
-    """Of what is production now: without one, no moment from now on can be reached."""
+    """Back up what is production now: without that, no moment from now on can be reached."""
     try:
         return snapshot(ctx).backup.name
     except ZbackupError as failure:

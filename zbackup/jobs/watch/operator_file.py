@@ -101,7 +101,7 @@ def _text(notes: OperatorNotes) -> str:
 def _rows(
     kind: str, rows: Iterable[tuple[str, Any]], read: Callable[[Any], Note], problems: list[str]
 ) -> dict[str, Note]:
-    """Those that make sense; of the others a line each is added to `problems`."""
+    """The rows that make sense; of the others a line each is added to `problems`."""
     found = {}
     for name, row in rows:
         try:

@@ -64,7 +64,7 @@ def window(ctx: Context) -> WindowReport:
 
 
 def as_they_are(ctx: Context, backups: Sequence[Backup]) -> tuple[Backup, ...]:
-    """Those that can be restored as they are, with nothing replayed."""
+    """The backups that can be restored as they are, with nothing replayed."""
     return tuple(b for b in usable_bases(backups) if _opens(ctx, b))
 
 

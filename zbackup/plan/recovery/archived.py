@@ -192,7 +192,7 @@ def _passes(chain: Chain, record: Record) -> bool:
 
 
 def carriers(backups: Sequence[Backup], archive: ArchiveInventory) -> tuple[Carrier, ...]:
-    """As few backups as hold, with the archived log behind them, all the log that any of them leads to.
+    """The fewest backups that hold, with archived log behind them, all the log that any of them leads to.
 
     None behind which the server's log was not whole: what was archived since may lack something.
     """

@@ -26,7 +26,7 @@ def log_holders(backups: Sequence[Backup]) -> list[Backup]:
 
 
 def covering(holders: Sequence[Backup]) -> list[Backup]:
-    """Of snapshots that hold one log, as few as hold all that any of them does, the newest part first."""
+    """The fewest of snapshots of one log that hold all that any of them does, the newest part first."""
     if not holders:
         return []
     chosen = [max(holders, key=_widest)]

@@ -108,7 +108,7 @@ class Coverage:
         return next(((stop, h) for h in behind if (stop := first_behind(base, h.record.unreplayable))), None)
 
     def _part(self, backup: Backup) -> tuple[str, int]:
-        """Of which log it is, and of which part of that: a new one begins where the log was not whole."""
+        """Tell which log it is of, and which part of that: a new one begins where the log was not whole."""
         log = backup.record.log_id
         # The end of a log belongs to what it is the end of.
         found = bisect_left if backup.record.log_ended else bisect_right

@@ -192,7 +192,7 @@ def _likeliest(
 
 
 def _later(target: datetime, base: Backup, backups: Sequence[Backup]) -> list[Backup]:
-    """Those that may hold the log that leads from the base to the target, the likeliest first."""
+    """The backups that may hold the log from the base to the target, the likeliest first."""
     later = [
         b
         for b in backups

@@ -121,12 +121,12 @@ class RecoveryWindow:
 
 
 def usable_bases(backups: Sequence[Backup]) -> list[Backup]:
-    """Those that can be opened: complete, finished, and taken from a server that was asked."""
+    """The backups that can be opened: complete, finished, and taken from a server that was asked."""
     return [b for b in backups if b.complete and b.finished and b.record.purpose == "base"]
 
 
 def moment_bases(backups: Sequence[Backup]) -> list[Backup]:
-    """Of these, those that a log leads on from: the others are restored as they are only."""
+    """The usable ones that a log leads on from: the others are restored as they are only."""
     return [b for b in usable_bases(backups) if not b.record.blockers]
 
 

@@ -28,7 +28,7 @@ def as_arrived(backups: Sequence[Backup]) -> list[Backup]:
 
 
 def consistent(arrived: Sequence[Backup], now: datetime) -> list[Backup]:
-    """Those whose record does not contradict the ones that arrived before them.
+    """The backups whose record does not contradict the ones that arrived before them.
 
     A later backup of a server is of a later state: taken later, with later data, and more of the same log. A
     server that was set up again from older data contradicts as well, until it has got as far. Of another
@@ -93,7 +93,7 @@ def plan_received(
 
 
 def _without_claims(arrived: Sequence[Backup], now: datetime, grace: timedelta) -> Iterator[Sequence[Backup]]:
-    """Of what is there, all that it might be without what somebody added."""
+    """Go through all that might be there without what somebody added."""
     sound = consistent(arrived, now)
     if len(sound) < len(arrived):
         yield sound

@@ -108,7 +108,7 @@ class _Choice:
 
 
 def _unknown(holders: Sequence[Backup], start: datetime) -> Iterator[Kept]:
-    """Those that do not say which log they hold may be needed for the window: all in it, and one before."""
+    """Keep those that do not say which log they hold: all in the window, and one before."""
     unknown = [h for h in holders if not log_known(h.record)]
     before = [h for h in unknown if h.record.taken <= start and h.record.purpose == "base"]
     why = "may be needed for the window: what log it holds is not recorded"

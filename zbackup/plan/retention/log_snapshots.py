@@ -13,7 +13,7 @@ from zbackup.plan.retention.retention import RetentionPlan
 
 
 def replaced(backups: Sequence[Backup], pinned: Collection[str] = ()) -> list[Backup]:
-    """Those that every restore can do without, oldest first. `pinned` are kept for other reasons.
+    """The snapshots that every restore can do without, oldest first. `pinned` are kept for other reasons.
 
     Behind a log-only snapshot there is a backup that continues a base in front of it which holds the log up
     to its own moment: what came after that moment is reached from the two, and what came before it is in

@@ -13,7 +13,7 @@ BY_DAY = timedelta(days=14)
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """So many backups (`count`, of `used` bytes), taken from `first` to `last`, may go from `when` on."""
+    """Backups (`count`, of `used` bytes), taken from `first` to `last`, that may go from `when` on."""
 
     when: datetime
     count: int
@@ -23,7 +23,7 @@ class Leaving:
 
 
 def leaving(backups: Iterable[Backup], now: datetime, zone: ZoneInfo) -> tuple[Leaving, ...]:
-    """Those that stay until a time that is known, the next first. None of them goes before its `when`."""
+    """The backups that stay until a known time, the next first. None of them goes before its `when`."""
     dated = sorted(
         ((b.until, b) for b in backups if b.keep and b.until is not None and not b.forever),
         key=lambda pair: pair[0],

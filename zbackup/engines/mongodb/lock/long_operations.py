@@ -47,7 +47,7 @@ def settle_long_operations(connection: Connection, limits: Lock) -> None:
 
 
 def long_transactions(connection: Connection, seconds: float) -> list[OpenTransaction]:
-    """Those that have written and are open for at least so long."""
+    """The transactions that have written and are open for at least `seconds`."""
     found = operations(connection, {"transaction": {"$exists": True}})["inprog"]
     open_now = [_open(operation) for operation in found if _keeps_lock(operation)]
     return [transaction for transaction in open_now if transaction.seconds >= seconds]

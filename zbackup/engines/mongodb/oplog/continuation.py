@@ -130,7 +130,7 @@ def _require_same_before(base: Connection, log: Oplog, begin: Timestamp) -> None
 
 
 def _digests(log: Oplog, wanted: Mapping[str, object]) -> dict[Timestamp, bytes]:
-    """Of each entry, by its timestamp: a thousand of the largest entries would be 16 GiB."""
+    """Map each entry's timestamp to its hash: a thousand of the largest entries would be 16 GiB."""
     return {bson.decode(document)["ts"]: hashlib.sha256(document).digest() for document in log.raw(wanted)}
 
 

@@ -338,7 +338,7 @@ def _merge(
 def _late_commits(
     base: Oplog, log: Oplog, stop: ClusterTime, continued: Continuation, point: StopPoint
 ) -> tuple[bytes, ...]:
-    """Of a cluster's member that is recovered to a cluster time: see prepared."""
+    """The commits that come later, for a cluster's member with a cluster time as target: see prepared."""
     if point.skipped is None:
         end = OpTime.of(point.applied)
         raise TooLate(

@@ -55,7 +55,7 @@ def needed(kind: LockKind) -> list[tuple[Mapping[str, Any], str]]:
 def missing(
     granted: Iterable[Mapping[str, Any]], kind: LockKind, *, oplog: bool
 ) -> list[tuple[Mapping[str, Any], str]]:
-    """Those of `needed` that are not in `granted`, as connectionStatus lists privileges.
+    """The privileges that are needed and not in `granted`, as connectionStatus lists them.
 
     A server without an oplog needs none on it.
     """

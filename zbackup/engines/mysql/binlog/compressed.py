@@ -113,7 +113,7 @@ def _ended(event: bytes) -> bytes:
 
 
 def _event_size(data: bytes, at: int) -> int | None:
-    """Of the event at `at`; None when its header is not there yet."""
+    """The size of the event at `at`; None when its header is not there yet."""
     if at + HEADER_SIZE > len(data):
         return None
     size: int = SHAPE.unpack_from(data, at)[1]

@@ -97,7 +97,7 @@ def _mysql(wanted: Mapping[str, Intervals], said: Mapping[str, Intervals]) -> st
 
 
 def _without(one: Mapping[str, Intervals], other: Mapping[str, Intervals]) -> dict[str, Intervals]:
-    """Those of the one that the other lacks; both are merged."""
+    """The intervals of the one that the other lacks; both are merged."""
     found = {s: _difference(intervals, other.get(s, [])) for s, intervals in one.items()}
     return {source: left for source, left in found.items() if left}
 

@@ -45,7 +45,7 @@ class Run:
         return start == self.since or begins or (first > 0 and numbers[3 * first - 2] == start)
 
     def behind(self, start: int) -> Iterator[Span]:
-        """Those that begin at `start` or behind it."""
+        """The spans that begin at `start` or behind it."""
         numbers = self.numbers
         for at in range(3 * self._first(start), len(numbers), 3):
             yield numbers[at], numbers[at + 1], numbers[at + 2]

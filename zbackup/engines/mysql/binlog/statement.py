@@ -244,7 +244,7 @@ def _schema(found: Statement, tokens: Sequence[Token], at: int, what: tuple[str,
 
 
 def _tables(found: Statement, tokens: Sequence[Token], at: int, what: tuple[str, bool]) -> None:
-    """Of a list of tables, or of two with TO between them."""
+    """Read a list of tables, or two with TO between them."""
     schema, gone = what
     at = _behind_options(tokens, at)
     kinds = DROP if gone else () if found.verb in _UPKEEP else DDL

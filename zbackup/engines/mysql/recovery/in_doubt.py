@@ -17,7 +17,7 @@ Prepared = Mapping[str, str]
 
 
 def prepared(flavor: str, connection: Connection) -> Prepared:
-    """Those that are in doubt now."""
+    """The transactions that are in doubt now."""
     if flavor != "mysql":
         return {name: name for name in map(_name, connection.rows("XA RECOVER"))}
     shown = map(_name, connection.rows("XA RECOVER"))

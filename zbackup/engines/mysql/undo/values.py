@@ -127,7 +127,7 @@ def _string(column: Column, width: int) -> Reader:
 
 
 def _inet6(data: bytes) -> bytes:
-    """As the server writes it: the last 32 bits as an IPv4 address where that is what it holds."""
+    """Write an address as the server does: the last 32 bits as an IPv4 one where that is what it holds."""
     address = IPv6Address(data)
     last = str(IPv4Address(data[12:])).encode()
     if address.ipv4_mapped is not None:
