@@ -242,10 +242,8 @@ def _as_taken(backup: Backup) -> Backup:
 
 
 def _pins(backups: Sequence[Backup], holds: Holds) -> dict[str, list[str]]:
-    """Return why each backup is needed besides the policy, by its identity."""
-    found: dict[str, list[str]] = {}
-    if backups:
-        found[backups[-1].record.backup] = ["the next stream starts from it"]
+    """Return why each of a server's backups is needed besides the policy, by its identity."""
+    found = {backups[-1].record.backup: ["the next stream starts from it"]}
     for backup in backups:
         clones = dict.fromkeys(clone for s in backup.snapshots for clone in s.clones)
         why = [f"origin of {clone}" for clone in clones]
