@@ -4,6 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -107,6 +108,43 @@ def test_one_that_is_held_stays_and_the_others_go(world: World, ctx: Context) ->
         raise AssertionError from failure
     assert str(held) in {str(s) for s in world.pools.all_snapshots()}
     assert len(ctx.catalog().backups) == 3
+
+
+def test_what_is_half_gone_and_held_by_now_stays_condemned(world: World, ctx: Context) -> None:
+    """It will never be a backup again, and goes when nobody holds it any more."""
+    for each in every_break(world, lambda: prune(ctx), ("killed after",)):
+        if each.broke[1] == "destroy":
+            break
+    [half] = [b for b in ctx.catalog().backups if not b.complete]
+    [rest] = half.snapshots
+    ctx.zfs.hold("late", rest)
+    assert half.record.backup not in {b.record.backup for b in prune(ctx).destroyed}
+    assert CONDEMNED in world.pools.snapshot_called(str(rest)).properties
+    ctx.zfs.release("late", rest)
+    prune(ctx)
+    assert str(rest) not in {str(s) for s in world.pools.all_snapshots()}
+
+
+def test_the_lock_is_released_on_the_way_and_nothing_is_tried_twice(
+    world: World, ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With time for one backup at a time, and the first of them held since it was looked at."""
+    monkeypatch.setattr("zbackup.jobs.backup.prune.SLICE_S", 1.0)
+    [first, second, third] = [b.record.backup for b in ctx.catalog().backups[:3]]
+    monkeypatch.setattr("zbackup.jobs.backup.prune.pins", lambda *_: {})
+    ctx.zfs.hold("late", ctx.catalog().backups[0].snapshots[1])
+    released = list[float]()
+    monkeypatch.setattr("zbackup.jobs.backup.prune.time", SimpleNamespace(sleep=released.append))
+    report = prune(ctx)
+    assert [s.backup.record.backup for s in report.skipped] == [first]
+    assert [b.record.backup for b in report.destroyed] == [second, third]
+    assert len(released) >= 2 and (report.left, report.more) == (0, False)
+
+
+@pytest.mark.parametrize(("limit", "more"), [(10.0, True), (0.0, False)])
+def test_a_prune_that_is_bounded_says_how_many_are_left(ctx: Context, limit: float, more: bool) -> None:
+    report = prune(ctx, limit)
+    assert report.left == 3 - len(report.destroyed) > 0 and report.more == more == bool(report.destroyed)
 
 
 def test_a_date_that_is_ended_is_over_wherever_that_was_cut_short(world: World) -> None:

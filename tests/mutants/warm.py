@@ -98,6 +98,8 @@ class Warm:
         target = self.home / file
         whole = target.read_text()
         tree = changed_tree(whole, change)
+        if compile(tree, file, "exec", dont_inherit=True) == compile(whole, file, "exec", dont_inherit=True):
+            return False
         swaps = self._swaps(file, tree)
         if swaps is None:
             return None

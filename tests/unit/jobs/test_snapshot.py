@@ -5,10 +5,12 @@ from typing import Any, cast
 
 import pytest
 
-from tests.unit.samples import PLAIN
+from tests.unit.samples import NOON, PLAIN, snapshots_of
 from zbackup.clock import SystemClock
 from zbackup.jobs.backup import snapshot
-from zbackup.model.errors import Refused
+from zbackup.model.backup import Backup
+from zbackup.model.errors import Refused, VerificationFailed
+from zbackup.model.snapshot import Snapshot
 
 
 def test_a_record_that_could_not_be_read_back_is_refused_before_the_lock(
@@ -34,3 +36,24 @@ def test_a_record_that_could_not_be_read_back_is_refused_before_the_lock(
     catalog = SimpleNamespace(datasets=(), taken=frozenset())
     with pytest.raises(Refused, match="could not be read back, so that none is taken"):
         snapshot.plan_snapshot(cast(Any, SimpleNamespace(**vars(ctx), catalog=lambda: catalog)))
+
+
+def test_a_name_is_of_the_second_and_numbered_when_that_has_one() -> None:
+    ctx = cast(Any, SimpleNamespace(clock=SimpleNamespace(now=lambda: NOON)))
+    taken: set[str] = set()
+    for name in ("zbackup-20240501T120000Z", "zbackup-20240501T120000Z-2", "zbackup-20240501T120000Z-3"):
+        assert snapshot.free_name(ctx, cast(Any, SimpleNamespace(taken=taken))) == name
+        taken.add(name)
+
+
+def test_one_that_is_not_there_on_every_dataset_is_no_backup() -> None:
+    there = snapshots_of(PLAIN)
+
+    def find(snapshots: list[Snapshot]) -> Backup:
+        ctx = SimpleNamespace(zfs=SimpleNamespace(snapshots_named=lambda _: snapshots))
+        return snapshot.find(cast(Any, ctx), PLAIN, [str(s) for s in there])
+
+    assert find(there).complete
+    for less in (there[:1], []):
+        with pytest.raises(VerificationFailed, match="not there on every dataset"):
+            find(less)
