@@ -28,7 +28,9 @@ from tests.mutants.__main__ import LIMIT_S, rewrite
 from tests.mutants.changes import Change, changed_tree
 
 CPU_S = 120
-"""A test that takes longer does not end."""
+"""Tests that take longer do not end."""
+PATIENCE_S = 60
+"""What stands still for so long does not end, on whatever machine."""
 Planned = Sequence[tuple[str, Change]]
 Lines = dict[tuple[str, int], list[int]]
 """By file and line, the numbers of the tests that come there."""
@@ -107,7 +109,8 @@ class Warm:
         try:
             with tempfile.TemporaryDirectory() as made:
                 by = Path(made, "by")
-                status = _forked(lambda: self._try(session, swaps, numbers, by))
+                limit_s = PATIENCE_S + 20 * sum(self.seconds[n] for n in numbers)
+                status = _forked(lambda: self._try(session, swaps, numbers, by), limit_s)
                 killer = int(by.read_text()) if by.exists() else None
         finally:
             rewrite(target, whole)
@@ -169,7 +172,7 @@ def _run(item: pytest.Item, after: pytest.Item | None) -> None:
     item.config.hook.pytest_runtest_protocol(item=item, nextitem=after if same_lane else None)
 
 
-def _forked(act: Callable[[], None]) -> int | None:
+def _forked(act: Callable[[], None], limit_s: float = LIMIT_S) -> int | None:
     """In a copy of this process; its exit status, None where it did not end."""
 
     def run() -> None:
@@ -178,7 +181,7 @@ def _forked(act: Callable[[], None]) -> int | None:
 
     process = multiprocessing.get_context("fork").Process(target=run)
     process.start()
-    process.join(LIMIT_S)
+    process.join(limit_s)
     if process.is_alive():
         process.kill()
         process.join()

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.unit.plan.histories import at_hour, blocked
 from tests.unit.plan.histories import made as made_at
-from zbackup.jobs.backup.complete_record import _ends_of_logs
+from zbackup.jobs.backup.complete_record import _ends_of_logs, _since
 from zbackup.model.backup import Backup
 
 
@@ -47,3 +47,17 @@ def test_a_log_that_was_not_whole_for_a_while_is_not_continued() -> None:
     assert ends(made(3, ""), others) == []
     assert ends(blocked(made(3, "")), [made(1, "a")]) == []
     assert ends(made(4, ""), [*others, made(3, "c")]) == ["zbackup-3"]
+
+
+def test_since_when_there_are_backups_is_handed_on_from_older_ones() -> None:
+    early, later = at_hour(-5), at_hour(-3)
+    others = [made(1, "a"), made(2, "a"), made(4, "a")]
+    assert _since(made(3, ""), []) is None
+    assert _since(made(3, ""), others) == others[0].record.as_of, "of one that does not say, its own data"
+    says = [
+        replace(b, record=replace(b.record, since=at))
+        for b, at in zip(others, (later, None, early), strict=True)
+    ]
+    assert _since(made(3, ""), says) == later
+    unfinished = replace(says[0], record=replace(says[0].record, as_of=None, since=early))
+    assert _since(made(3, ""), [unfinished, says[1]]) == says[1].record.as_of

@@ -1,5 +1,6 @@
 """Log-only snapshots that a newer backup replaces are destroyed on the way, and never in the way."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -7,6 +8,7 @@ from tests.unit.plan.test_log_snapshots import base, log_only
 from zbackup.clock import SystemClock
 from zbackup.jobs.backup.prune import drop_replaced_logs
 from zbackup.jobs.context import Context
+from zbackup.model.backup import Backup
 from zbackup.model.errors import CommandFailed, DatasetBusy
 from zbackup.model.snapshot import Snapshot
 
@@ -18,6 +20,7 @@ class Pool:
 
     def __init__(self, *, busy: str = "", fails: bool = False) -> None:
         self.gone: list[str] = []
+        self.marked: list[Snapshot] = []
         self._busy, self._fails = busy, fails
 
     def holds(self, snapshots: list[Snapshot]) -> dict[int, tuple[str, ...]]:
@@ -25,8 +28,8 @@ class Pool:
             raise CommandFailed(("zfs", "holds"), 1, "no")
         return {}
 
-    def mark_snapshot(self, *_: object) -> None:
-        return
+    def mark_snapshot(self, snapshot: Snapshot, *_: object) -> None:
+        self.marked.append(snapshot)
 
     def destroy_snapshot(self, snapshot: Snapshot) -> None:
         if snapshot.name == self._busy:
@@ -54,3 +57,17 @@ def test_a_zfs_that_fails_harms_no_backup_that_was_just_taken() -> None:
     pool = Pool(fails=True)
     assert drop_replaced_logs(context(pool), BACKUPS) == BACKUPS
     assert pool.gone == []
+
+
+def test_what_goes_at_once_is_not_marked_before() -> None:
+    """Of one snapshot nothing is ever half gone."""
+    for backup, marked in ((BACKUPS[1], 1), (lacking_members(BACKUPS[1]), 0)):
+        pool = Pool()
+        assert drop_replaced_logs(context(pool), (BACKUPS[0], backup, BACKUPS[3])) == (BACKUPS[0], BACKUPS[3])
+        assert len(pool.marked) == marked and pool.gone
+
+
+def lacking_members(backup: Backup) -> Backup:
+    """The same of an instance on one dataset."""
+    record = replace(backup.record, members=backup.record.members[:1])
+    return Backup(record=record, snapshots=backup.snapshots[:1])
