@@ -349,6 +349,9 @@ def at_the_doors(current: Callable[[], World]) -> Iterator[None]:
         "zbackup.jobs.clones.clone_datasets.server_process": lambda ctx, name: current().server_process(
             ctx, name
         ),
+        "zbackup.jobs.clones.find_leftovers.server_process": lambda ctx, name: current().server_process(
+            ctx, name
+        ),
         "zbackup.jobs.clones.claim.require_only_roots": lambda _: None,
         "zbackup.jobs.clones.claim._in_use": lambda _: "",
         "zbackup.destinations.zfs_destination.transfer": lambda *a: current().transfer(*a),
