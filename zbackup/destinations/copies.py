@@ -88,6 +88,13 @@ def home_of(root: str, dataset: str, instance: str) -> str:
     return "/".join((root, *parts[:end]))
 
 
+def instance_without_home(root: str, copy: Snapshot) -> str:
+    """Return the instance of a copy that does not lie in ROOT/INSTANCE, "" of one that does: `root` may
+    itself be what that instance's copies lie in."""
+    instance = dict(copy.properties).get(INSTANCE, "")
+    return "" if copy.dataset.startswith(f"{root}/{instance}/") else instance
+
+
 def by_server(backups: Sequence[Backup]) -> list[list[Backup]]:
     """The backups of each server that shares this place under one instance's name; order is kept.
 

@@ -15,7 +15,14 @@ from pathlib import Path, PurePosixPath
 from zbackup.config.units import instance_name_is_valid
 from zbackup.destinations.archive_leftovers import leftovers, orphan, remove_leftovers
 from zbackup.destinations.archived_bytes import paced, proven
-from zbackup.destinations.copies import INSTANCE, MOST_INSTANCES, Copies, StreamStep, by_home, committed
+from zbackup.destinations.copies import (
+    MOST_INSTANCES,
+    Copies,
+    StreamStep,
+    by_home,
+    committed,
+    instance_without_home,
+)
 from zbackup.destinations.zfs_archive import LocalLogs, Logs, RemoteLogs
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, LogFileId
 from zbackup.model.archive_order import LOG
@@ -204,7 +211,7 @@ class ZfsDestination:
         named = (home.removeprefix(f"{self.root}/").rpartition("/") for home in sorted(homes))
         found = [(path, name) for path, _, name in named if instance_name_is_valid(name)]
         own = self.root.rpartition("/")[2]
-        if found and any(dict(s.properties).get(INSTANCE) == own for s in snapshots):
+        if any(instance_without_home(self.root, s) == own for s in snapshots):
             raise NotFound(f"{self.place} is that of the instance {own} alone: name the dataset above it")
         return found[:MOST_INSTANCES]
 

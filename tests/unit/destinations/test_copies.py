@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.samples import PLAIN, snapshots_of
-from zbackup.destinations.copies import by_server, committed
+from zbackup.destinations.copies import by_home, by_server, committed
+from zbackup.model.backup import Backup
 from zbackup.model.retention import CONDEMNED
-from zbackup.model.shipping import COMMITTED, commit_properties
+from zbackup.model.shipping import COMMITTED, PARTS, commit_properties
 from zbackup.model.snapshot import Snapshot
 
 
@@ -71,6 +72,41 @@ def test_what_was_to_go_is_not_listed_and_what_remains_of_it_is_known() -> None:
 def test_a_part_that_is_missing_for_another_reason_is_never_among_the_remains() -> None:
     first, second = arrived("one", 100)
     assert committed([first]).remains == () and committed([second]).remains == ()
+
+
+def test_one_that_lists_fewer_parts_than_its_record_has_members_is_none() -> None:
+    """Somebody who can only add commits one dataset of two: a restore would have half of the data."""
+    first, second = arrived("one", 100)
+    alone = with_property(first, PARTS, f'["{first.guid}"]')
+    assert committed([alone, second]).backups == ()
+    assert committed([without(first, "zbackup:version"), second]).backups == ()
+
+
+def test_what_lies_where_is_told_by_the_instance_s_name() -> None:
+    ours, others = arrived("one", 100, home="vault/far/shop"), arrived("two", 200, home="vault/cart")
+    strange = [without(s, "zbackup:instance") for s in arrived("three", 300)]
+    found = by_home("vault", [*ours, *others, *strange])
+    assert found == {"vault/far/shop": ours, **{s.dataset: [s] for s in others}}
+
+
+def test_servers_that_take_turns_in_one_place_are_two_and_one_set_up_anew_is_one() -> None:
+    def of(name: str, number: int, server: str) -> Backup:
+        (found,) = committed(arrived(name, number)).backups
+        return replace(found, record=replace(found.record, server_uuid=server))
+
+    a, b, c, d = (
+        of(n, i * 10, s) for n, i, s in (("a", 1, "x"), ("b", 2, "y"), ("c", 3, "x"), ("d", 4, "x"))
+    )
+    assert by_server([a, b, c, d]) == [[a, c, d], [b]]
+    assert by_server([a, c, b]) == [[a, c, b]]
+
+
+def test_a_restore_believes_no_more_of_a_record_than_may_be() -> None:
+    found = committed(arrived("one", 100))
+    assert [b.record for b in found.to_restore().backups] == [
+        b.record.from_elsewhere() for b in found.backups
+    ]
+    assert found.to_restore().backups[0].snapshots == found.backups[0].snapshots
 
 
 def test_lines_tell_servers_apart_also_when_datasets_are_added() -> None:
