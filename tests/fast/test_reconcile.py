@@ -55,9 +55,19 @@ def said(found: Reconciled) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def test_where_all_is_well_nothing_is_done_and_nothing_said(world: World, ctx: Context) -> None:
     list(create(ctx, CreateOptions(name="dev")))
+    looked = world.server.healed
     found = reconcile(ctx)
     assert said(found) == ((), ()) and found.last == ctx.catalog().backups[-1].record.taken
-    assert there(world) == {"dev"} and world.server.healed
+    assert there(world) == {"dev"} and world.server.healed == looked + 1
+
+
+def test_a_backup_that_a_dead_run_did_not_finish_is_and_is_told(world: World, ctx: Context) -> None:
+    for each in every_break(world, lambda: snapshot(ctx), ("killed after",)):
+        if each.broke[1] == "snapshot":
+            break
+    left = ctx.catalog().backups[-1]
+    assert not left.finished
+    assert said(reconcile(ctx)) == ((f"finished {left.name}",), ())
 
 
 def test_what_a_dead_maker_left_goes_and_nothing_else(world: World, ctx: Context) -> None:
@@ -132,6 +142,8 @@ def test_who_is_not_root_asks_the_helper(
 
     monkeypatch.setattr("zbackup.jobs.cleanup.cleanup.ask", ask)
     unfinished(ctx, "dead")
+    unfinished(ctx, "theirs", instance="wiki")
+    unfinished(ctx, "whole", state="ready")
     found = reconcile(replace(ctx, helper=Path("/nowhere")))
     assert said(found) == (healed, reported) and find_clone(ctx, "dead")
     assert asked == [{"verb": "remove-unfinished", "instance": "shop", "clone": "dead"}]

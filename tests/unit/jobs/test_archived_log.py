@@ -1,6 +1,7 @@
 """The archived log at a destination is proven, and goes when no backup needs it any more."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,6 +13,7 @@ from tests.unit.plan.archive_world import World
 from tests.unit.samples import at
 from zbackup.destinations.copies import Copies
 from zbackup.jobs.context import Context, ShipDestination
+from zbackup.jobs.ship import archived as room
 from zbackup.jobs.ship.archived import archived_copies, archived_log, check_log
 from zbackup.jobs.ship.prune_at import _remove_log, _superseded
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, LogFileId
@@ -196,3 +198,59 @@ def test_what_stays_is_said_and_so_do_the_later_ones(session: Any, copies: Copie
     removed, why = _remove_log(destination(EMPTY), session, files, lambda: False)
     assert removed == () and session.removed == [] and "binlog.000001" in why and "locked until" in why
     assert _remove_log(destination(EMPTY), session, files, lambda: True) == ((), "")
+
+
+class Proving(Session):
+    """Of a bucket."""
+
+    def verify(self, **_: object) -> Iterator[None]:
+        raise AssertionError("its backups are not asked for here")
+
+
+@pytest.mark.parametrize(("most", "all_of_it"), [(-1, False), (50, False), (0, True)])
+def test_of_a_bucket_all_is_read_or_nothing(world: World, copies: Copies, most: int, all_of_it: bool) -> None:
+    checked = check_log(context(0), cast(Any, Proving(world)), copies, most, METER)
+    assert checked and checked.read == (checked.size if all_of_it else 0)
+
+
+def test_an_epoch_that_was_chosen_leaves_out_newer_ones(world: World) -> None:
+    world.write(2)
+    world.archive()
+    world.crash(1)
+    world.archive()
+    session, copies = cast(Any, Session(world)), Copies(tuple(world.backups), ())
+    everything = archived_copies(session, copies)
+    assert {f.file.epoch for f in everything.archive.files} == {0, 1}
+    assert archived_copies(session, copies, 1).archive == everything.archive
+    assert {f.file.epoch for f in archived_copies(session, copies, 0).archive.files} == {0}
+
+
+def test_why_it_does_not_lead_on_is_said_where_there_is_a_why(session: Any, copies: Copies) -> None:
+    there = archived_copies(session, copies)
+    assert there.ends == ()
+    [(holder, carrier)] = there.carried
+    torn = replace(carrier, chains=(replace(carrier.chains[0], why="a file is missing"),))
+    assert replace(there, carried=((holder, carrier), (holder, torn))).ends == ("a file is missing",)
+
+
+def test_what_proves_less_than_its_name_says_is_named_with_how_far(
+    session: Any, copies: Copies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Session, "proven_to", lambda *_: at(1))
+    checked = check_log(context(0), session, copies, 0, METER)
+    assert checked and len(checked.problems) == 4
+    assert all(
+        "and is up to 2024-05-01 12:00:01" in each and each.endswith(" only") for each in checked.problems
+    )
+
+
+def test_of_several_servers_the_one_that_leads_farthest_is_said(
+    session: Any, copies: Copies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of them proves nothing."""
+    [(_, carrier)] = archived_copies(session, copies).carried
+    monkeypatch.setattr(room, "carriers", lambda *_: (carrier, carrier, carrier))
+    ends = iter((at(7), None, at(9)))
+    monkeypatch.setattr(room, "chain_complete", lambda *_: next(ends))
+    checked = check_log(context(0), session, copies, -1, METER)
+    assert checked and checked.complete_to == at(9)
