@@ -34,11 +34,16 @@ HISTORY = 100
 """Transactions that InnoDB may have left to purge: a few of its own are always there."""
 
 
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    options = argparse.ArgumentParser(prog="python -m bench copy")
+    options.add_argument("--rows", type=int, default=100_000, help="5000000 are about 1 GiB")
+    return options
+
+
 def main(options: Sequence[str] = ()) -> int:
     """Measure, and write the table."""
-    parser = argparse.ArgumentParser(prog="python -m bench copy")
-    parser.add_argument("--rows", type=int, default=100_000, help="5000000 are about 1 GiB")
-    count = parser.parse_args(options).rows
+    count = parser().parse_args(options).rows
     quiet()
     root = dumpers.fetch()
     found = []

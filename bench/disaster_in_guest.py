@@ -1,23 +1,22 @@
 """One server of one size, its disasters, and all ways back in turn: see bench.disaster, which starts this.
 
-Up to half a GiB also what is much work or takes much room: cold caches, copies on another host and in a
-bucket, writers that stand still while a backup is taken, and what a day of backups occupies.
-
     python -m bench.disaster_in_guest FILE SERVER GIB ROUNDS TRANSACTIONS SCENE...
 
 What is timed ends with the answer to a query; that all tables have the right checksums is looked at after it.
 """
 
 import json
+import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from bench.disaster_far import far
-from bench.disaster_taking import day, standstills
+from bench.disaster_taking import Standstills, Take, add_costs, standstills, take_all
+from bench.disaster_turns import Asked, Note, Rows, Turn, asked_for, in_turn, noting
 from bench.disaster_ways import (
     DUMP,
     FETCHED,
@@ -27,8 +26,6 @@ from bench.disaster_ways import (
     RECEIVE,
     ZBACKUP,
     Scene,
-    Spent,
-    Stopwatch,
     Way,
     by_dump,
     by_hand,
@@ -42,8 +39,7 @@ from bench.disaster_ways import (
 from bench.guest import end_in_order
 from bench.quiet import quiet
 from bench.replay import write_rows
-from bench.report import median
-from tests.lab.demo_stage import Stage, say, stage
+from tests.lab.demo_stage import Stage, stage
 from tests.lab.pool import create_pool, run
 
 OPTIONS = {
@@ -52,72 +48,43 @@ OPTIONS = {
 }
 TABLES, FIRST, ROW = 4, 1000, 260
 """So many tables, rows to begin with, and bytes that a row takes in InnoDB."""
-SMALL = 0.5
-"""GiB up to which also that is measured which is much work."""
 DROPPED = "bench.t4"
 LARGEST_DUMP = 3.0
 """GiB. Above it nobody waits for a dump to be loaded, here or anywhere."""
 SHIP = '\n[[instance.shop.ship]]\nname = "there"\nto = "{place}"\ninitial = "allow"\n'
 
 
-Note = Callable[[str, str, list[Spent], int], None]
-
-
-def main(out: Path, flavour: str, gib: float, rounds: int, transactions: int, scenes: Sequence[str]) -> None:
+def main(out: Path, flavour: str, asked: Asked) -> None:
     """Measure, and leave rows for bench.disaster in the file, each as soon as it is known."""
     quiet()
     end_in_order()
-    rows: list[dict[str, Any]] = []
-
-    def note(scene: str, way: str, spent: list[Spent], size: int = 0) -> None:
-        seconds = [each.seconds for each in spent]
-        row = {"server": flavour, "gib": gib, "scene": scene, "way": way, "seconds": median(seconds)}
-        row |= {"cpu": median([each.cpu for each in spent]), "rounds": seconds, "bytes": size}
-        rows.append(row)
-        out.write_text(json.dumps(rows))
-        say(f"{flavour} {gib:g} GiB, {scene}, {way}: {', '.join(f'{s:.1f}' for s in seconds)} s")
-
+    rows: Rows = []
     with stage(flavour, OPTIONS[flavour]) as made:
-        load(made, gib)
+        load(made, asked.gib)
         there = create_pool()
         try:
-            asked = Asked(gib, rounds, transactions, frozenset(scenes))
-            still = _all_of_it(made, there.name, asked, note)
-            if asked.small:
-                _costs(made, [row for row in rows if row["scene"] == "taking"], still)
+            still = _all_of_it(made, there.name, asked, noting(rows, flavour, asked.gib, out))
+            if "taking" in asked.scenes:
+                add_costs(made, rows, still, partial(write_rows, made.server))
+                out.write_text(json.dumps(rows))
         finally:
             there.destroy()
-    out.write_text(json.dumps(rows))
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What is to be measured."""
-
-    gib: float
-    rounds: int
-    transactions: int
-    scenes: frozenset[str]
-
-    @property
-    def small(self) -> bool:
-        """So small that what is much work is measured, too."""
-        return self.gib <= SMALL
-
-
-def _all_of_it(made: Stage, pool: str, asked: Asked, note: Note) -> Mapping[str, Mapping[str, Any]]:
-    """The disasters in turn; returns how long writers stood still, of a small server."""
+def _all_of_it(made: Stage, pool: str, asked: Asked, note: Note) -> Standstills:
+    """The disasters in turn; returns how long writers stood still."""
     others = made.pool.dataset("others").mountpoint
-    still = standstills(made, others) if asked.small else {}
     place = _ship_to(made, pool)
     dumped = asked.gib <= LARGEST_DUMP
-    taken = _taken(made, others, dumped, note)
-    scene = after(made, taken, asked.transactions)
+    still = _stood_still(made, others, dumped) if "taking" in asked.scenes else {}
+    base = _taken(made, others, dumped, note if "taking" in asked.scenes else _unnoted)
+    scene = after(made, base, asked.transactions)
     ways = _ways(made, others, dumped)
-    if "destroyed" in asked.scenes:
+    if asked.scenes & {"destroyed", "cold"}:
         with gone(made):
-            measure("destroyed", scene, ways, asked.rounds, note)
-            if asked.small:
+            if "destroyed" in asked.scenes:
+                measure("destroyed", scene, ways, asked.rounds, note)
+            if "cold" in asked.scenes:
                 from_disk = {way: cold(ways[way]) for way in (ZBACKUP, HAND)}
                 measure("cold", scene, from_disk, asked.rounds, note)
     if "dropped" in asked.scenes:
@@ -126,13 +93,18 @@ def _all_of_it(made: Stage, pool: str, asked: Asked, note: Note) -> Mapping[str,
         by_drop = by_zbackup("--before-drop", DROPPED, "--yes")
         measure("dropped", scene, {**ways, ZBACKUP: by_drop}, asked.rounds, note)
         scene = replace(scene, wanted={name: sum_ for name, sum_ in scene.wanted.items() if name != DROPPED})
-    if "host" in asked.scenes:
+    if asked.scenes & {"host", "far"}:
         newest = str(made.ask("snapshot")[0]["snapshot"]["name"])
         made.ask("ship")
-        measure("host", scene, _near(place, newest), min(asked.rounds, 2), note)
-        if asked.small:
+        if "host" in asked.scenes:
+            measure("host", scene, _near(place, newest), min(asked.rounds, 2), note)
+        if "far" in asked.scenes:
             _far_away(scene, newest, asked.rounds, note)
     return still
+
+
+def _unnoted(*_: object) -> None:
+    """For what has to be done and is not asked for."""
 
 
 def _ship_to(made: Stage, pool: str) -> str:
@@ -177,20 +149,32 @@ def load(made: Stage, gib: float) -> None:
     run("zpool", "sync", made.pool.name)
 
 
+def _stood_still(made: Stage, others: Path, dumped: bool) -> Standstills:
+    """While each kind of backup is taken once more than is needed."""
+    taken = others / "stood-still"
+    taken.mkdir()
+    try:
+        return standstills(made, _takes(made, taken, dumped))
+    finally:
+        shutil.rmtree(taken)
+
+
 def _taken(made: Stage, others: Path, dumped: bool, note: Note) -> str:
     """Take a base in every way; returns the name of zbackup's snapshot."""
-    watch = Stopwatch()
-    name = str(made.ask("snapshot")[0]["snapshot"]["name"])
-    note("taking", ZBACKUP, [watch.spent()], 0)
+    take_all(_takes(made, others, dumped), note)
+    return str(made.ask("list")[0]["backups"][-1]["name"])
+
+
+def _takes(made: Stage, others: Path, dumped: bool) -> dict[str, Take]:
+    takes: dict[str, Take] = {ZBACKUP: partial(_snapshot, made)}
     if made.kind == "mariadb":
-        watch = Stopwatch()
-        take_physical(made, others / "physical")
-        note("taking", PHYSICAL, [watch.spent()], _size(others / "physical"))
-    if dumped:
-        watch = Stopwatch()
-        take_dump(made, others / "dump.sql")
-        note("taking", DUMP, [watch.spent()], _size(others / "dump.sql"))
-    return name
+        takes[PHYSICAL] = partial(take_physical, made, others / "physical")
+    return {**takes, DUMP: partial(take_dump, made, others / "dump.sql")} if dumped else takes
+
+
+def _snapshot(made: Stage) -> int:
+    made.ask("snapshot")
+    return 0
 
 
 def _far_away(scene: Scene, newest: str, rounds: int, note: Note) -> None:
@@ -198,19 +182,6 @@ def _far_away(scene: Scene, newest: str, rounds: int, note: Note) -> None:
     with far(scene.made) as ways_from:
         scene.made.ask("ship")
         measure("far", scene, ways_from(newest), min(rounds, 2), note)
-
-
-def _costs(made: Stage, taking: list[dict[str, Any]], still: Mapping[str, Mapping[str, Any]]) -> None:
-    """Add to the rows what taking costs besides."""
-    for row in taking:
-        row |= still[row["way"]]
-        if row["way"] == ZBACKUP:
-            row["day"] = day(made)
-
-
-def _size(path: Path) -> int:
-    files = path.rglob("*") if path.is_dir() else [path]
-    return sum(f.stat().st_size for f in files if f.is_file())
 
 
 def after(made: Stage, base: str, transactions: int) -> Scene:
@@ -256,15 +227,10 @@ def gone(made: Stage) -> Iterator[None]:
 
 
 def measure(name: str, scene: Scene, ways: Mapping[str, Way], rounds: int, note: Note) -> None:
-    """All ways in turn, the other way round every second time; a dump once."""
-    spent: dict[str, list[Spent]] = {way: [] for way in ways}
-    for number in range(rounds):
-        for way in list(ways)[:: -1 if number % 2 else 1]:
-            if way != DUMP or number == 0:
-                spent[way].append(ways[way](scene, f"{name}{number}{list(ways).index(way)}"))
-    for way, all_of_it in spent.items():
-        note(name, way, all_of_it, 0)
+    """All ways in turn; a dump once."""
+    turns: dict[str, Turn] = {way: partial(run_it, scene) for way, run_it in ways.items()}
+    in_turn(name, turns, rounds, note, once=frozenset({DUMP}))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]), sys.argv[6:])
+    main(Path(sys.argv[1]), sys.argv[2], asked_for(sys.argv[3:]))

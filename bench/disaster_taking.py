@@ -1,28 +1,34 @@
 """What taking backups costs: a standstill of those who write, and room as a day goes by."""
 
-import shutil
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
-from bench.disaster_ways import DUMP, PHYSICAL, ZBACKUP, take_dump, take_physical
-from bench.replay import write_rows
-from bench.standstill import PAUSE_S, standstill, writing
-from tests.lab.demo_stage import Stage
+from bench.disaster_turns import Note, Rows, Stopwatch
+from bench.disaster_ways import ZBACKUP
+from bench.standstill import PAUSE_S, AnyStage, standstill, writing
 from tests.lab.pool import run
 
 HOURS = 24
 EVERY_HOUR = 2000
 """Small transactions between two snapshots."""
 
+Take = Callable[[], int]
+"""Takes a backup, and returns how many bytes of its own it has."""
 
-def standstills(made: Stage, others: Path) -> dict[str, Mapping[str, Any]]:
+Standstills = Mapping[str, Mapping[str, Any]]
+
+
+def take_all(takes: Mapping[str, Take], note: Note) -> None:
+    """Take a base in every way, with nobody at work beside."""
+    for way, take in takes.items():
+        watch = Stopwatch()
+        size = take()
+        note("taking", way, [watch.spent()], size)
+
+
+def standstills(made: AnyStage, takes: Mapping[str, Take]) -> Standstills:
     """Milliseconds of the longest time without an answer while a backup is taken in each way, once."""
-    takes: dict[str, Callable[[], object]] = {ZBACKUP: lambda: made.ask("snapshot")}
-    if made.kind == "mariadb":
-        takes[PHYSICAL] = lambda: take_physical(made, others / "stood-still")
-    takes[DUMP] = lambda: take_dump(made, others / "stood-still.sql")
     answers = made.home / "answers"
     windows = {}
     with writing(made, answers):
@@ -32,26 +38,32 @@ def standstills(made: Stage, others: Path) -> dict[str, Mapping[str, Any]]:
             take()
             windows[way] = (began, time.time_ns())
         time.sleep(PAUSE_S)
-    shutil.rmtree(others / "stood-still", ignore_errors=True)
-    (others / "stood-still.sql").unlink()
-    found = sorted((int(sent), int(answered)) for sent, answered in _pairs(answers))
+    pairs = (line.split(",") for line in answers.read_text().splitlines())
+    # By the answers: who sent first is not always who is answered first.
+    known = sorted((int(answered), int(sent)) for sent, answered in pairs)
+    found = [(sent, answered) for answered, sent in known]
     return {way: {"standstill": standstill(found, window)} for way, window in windows.items()}
 
 
-def _pairs(answers: Path) -> list[list[str]]:
-    return [line.split(",") for line in answers.read_text().splitlines()]
+def add_costs(made: AnyStage, rows: Rows, still: Standstills, write: Callable[[int], None]) -> None:
+    """Add to the rows of taking what it costs besides; `write` commits so many small transactions."""
+    for row in rows:
+        if row["scene"] == "taking":
+            row |= still[row["way"]]
+            if row["way"] == ZBACKUP:
+                row["day"] = day(made, write)
 
 
-def day(made: Stage) -> int:
+def day(made: AnyStage, write: Callable[[int], None]) -> int:
     """Bytes that a snapshot every hour of a day occupies, with small transactions in between."""
     before = _occupied(made)
     for _ in range(HOURS):
-        write_rows(made.server, EVERY_HOUR)
+        write(EVERY_HOUR)
         made.ask("snapshot")
     return _occupied(made) - before
 
 
-def _occupied(made: Stage) -> int:
+def _occupied(made: AnyStage) -> int:
     """What its snapshots alone hold."""
     run("zpool", "sync", made.pool.name)
     said = run("zfs", "get", "-Hpro", "value", "-t", "filesystem", "usedbysnapshots", made.pool.data.name)

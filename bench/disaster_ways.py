@@ -4,15 +4,15 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bench.disaster_turns import Spent, Stopwatch, size_of
 from bench.replay import LOG_FILES, TOOLS
 from tests.lab import servers
-from tests.lab.demo_stage import Stage
+from tests.lab.demo_stage import Stage, Zbackup
 from tests.lab.mysql_fixture import DatabaseServer, Settings
 from tests.lab.pool import run
 from tests.lab.server_user import SERVER_UID
@@ -20,6 +20,7 @@ from tests.lab.server_user import SERVER_UID
 ZBACKUP, HAND, PHYSICAL, DUMP = "zbackup", "hand", "physical", "dump"
 IN_PLACE, FETCHED, RECEIVE = "zbackup there", "zbackup fetched", "receive"
 BY_SSH, FROM_S3, RECEIVE_BY_SSH = "zbackup by ssh", "zbackup from S3", "receive by ssh"
+APPLY_OPS, PYMONGO = "hand, applyOps", "pymongo"
 WAYS = {
     ZBACKUP: "zbackup",
     HAND: "zfs clone, start, pipe",
@@ -31,6 +32,8 @@ WAYS = {
     RECEIVE_BY_SSH: "zfs send by ssh, receive, start",
     BY_SSH: "zbackup, fetched by ssh",
     FROM_S3: "zbackup, fetched from S3",
+    APPLY_OPS: "zfs clone, start, applyOps",
+    PYMONGO: "a dump by pymongo, load, applyOps",
 }
 SCENES = {
     "dropped": "a table was dropped",
@@ -38,6 +41,7 @@ SCENES = {
     "cold": "the same, with cold caches",
     "host": "the pool is gone",
     "far": "the host is gone",
+    "taking": "none: what taking backups costs",
 }
 A_LONG_START = 1800
 """Seconds: a server of 10 GiB that was not stopped in order has gigabytes of redo log to read."""
@@ -74,29 +78,6 @@ class Scene:
         return str(self.made.programs / name)
 
 
-@dataclass(frozen=True)
-class Spent:
-    """What one run took: seconds on the clock, and CPU seconds of the whole guest."""
-
-    seconds: float
-    cpu: float
-
-
-class Stopwatch:
-    """Begins when it is made."""
-
-    def __init__(self) -> None:
-        self._began, self._busy = time.monotonic(), _busy()
-
-    def spent(self) -> Spent:
-        return Spent(time.monotonic() - self._began, _busy() - self._busy)
-
-
-def _busy() -> float:
-    numbers = [int(n) for n in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
-    return (sum(numbers) - numbers[3] - numbers[4]) / os.sysconf("SC_CLK_TCK")
-
-
 Way = Callable[[Scene, str], Spent]
 
 
@@ -117,7 +98,7 @@ def by_zbackup(*words: str) -> Way:
     return way
 
 
-def zbackup(made: Stage, *words: str) -> None:
+def zbackup(made: Zbackup, *words: str) -> None:
     """Run it as a user does. Ends with what it said when it fails."""
     environment = {**os.environ, "ZBACKUP_CONFIG": str(made.home / "zbackup.toml")}
     _quietly(sys.executable, "-m", "zbackup", *words, environment=environment)
@@ -236,11 +217,12 @@ def _opened(scene: Scene, home: Path) -> Settings:
     )
 
 
-def take_physical(scene_of: Stage, where: Path) -> None:
-    """As mariadb-backup's manual says."""
+def take_physical(scene_of: Stage, where: Path) -> int:
+    """As mariadb-backup's manual says. Returns its size in bytes."""
     socket = scene_of.server.settings.socket
     backup = (str(scene_of.programs / "mariadb-backup"), "--no-defaults", "--backup")
     _quietly(*backup, f"--target-dir={where}", "--user=root", f"--socket={socket}")
+    return size_of(where)
 
 
 def by_physical(taken: Path) -> Way:
@@ -274,8 +256,8 @@ def by_physical(taken: Path) -> Way:
     return way
 
 
-def take_dump(made: Stage, where: Path) -> None:
-    """All schemas of users, in one transaction."""
+def take_dump(made: Stage, where: Path) -> int:
+    """All schemas of users, in one transaction. Returns its size in bytes."""
     program, option = DUMPS[made.kind]
     argv = (
         str(made.programs / program),
@@ -288,6 +270,7 @@ def take_dump(made: Stage, where: Path) -> None:
         subprocess.run(
             [*argv, "--single-transaction", option, "--databases", *schemas], stdout=sink, check=True
         )
+    return size_of(where)
 
 
 def by_dump(taken: Path) -> Way:

@@ -1,4 +1,7 @@
-"""Every command by which a benchmark is said to be run is one that can be run, and ends what it started."""
+"""Every command by which a benchmark is said to be run is one that can be run, and ends what it started.
+
+bench/selftest_commands.py runs them all, in the slow lane.
+"""
 
 import re
 import shlex
@@ -10,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import bench.__main__ as commands
-from bench import disaster, mongodb_replay, replay, s3
+from bench import copying, disaster, mongodb_replay, replay, s3
 
 HOUSE = Path(__file__).parents[3]
 PAGES = [*(HOUSE / "docs").rglob("*.md"), *(HOUSE / "bench").glob("*.py"), HOUSE / "README.md"]
@@ -19,6 +22,7 @@ PARSERS = {
     "mongodb-replay": mongodb_replay.parser,
     "s3": s3.parser,
     "disaster": disaster.parser,
+    "copy": copying.parser,
 }
 _BEHIND = re.compile(r"python -m bench([ .][^`\n'\"]*)")
 
@@ -47,6 +51,8 @@ def test_a_documented_command_can_be_run(text: str) -> None:
     for name, options in parts.items():
         if name in PARSERS:
             PARSERS[name]().parse_args(options)
+        elif not text.startswith("."):
+            assert not options, f"{name} takes none"
 
 
 def test_a_sections_name_is_not_taken_for_a_server() -> None:

@@ -1,0 +1,67 @@
+"""Every section of the bench, run as it is documented, with as little as it takes to be run at all.
+
+The pages are written to copies: pytest bench/selftest_commands.py (it takes half an hour, and needs the lab).
+"""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench import __main__ as commands
+from bench.disaster import PICTURE, RESULT, SERVERS
+from bench.report import PAGE
+
+pytestmark = pytest.mark.timeout(60 * 60)
+
+LITTLE = {
+    "replay": ["--transactions", "50", "--rounds", "1"],
+    "mongodb-replay": ["--entries", "4000", "--rounds", "1"],
+    "s3": ["--mib", "64", "--rounds", "1"],
+    "copy": ["--rows", "20000"],
+    "disaster": ["--gib", "0.03", "--rounds", "1", "--transactions", "40"],
+}
+RUN = """
+import sys
+from pathlib import Path
+from bench import __main__, disaster, report
+
+pages = Path(sys.argv[1])
+written = (report.PAGE, disaster.RESULT, disaster.PICTURE)
+report.PAGE, disaster.RESULT, disaster.PICTURE = (pages / page.name for page in written)
+sys.exit(__main__.main(sys.argv[2:]))
+"""
+
+
+def run(pages: Path, *words: str) -> str:
+    """The page of benchmarks after `python -m bench` with these words."""
+    for page in (PAGE, RESULT, PICTURE):
+        shutil.copy(page, pages)
+    subprocess.run([sys.executable, "-c", RUN, str(pages), *words], cwd=PAGE.parents[2], check=True)
+    return (pages / PAGE.name).read_text()
+
+
+def table(page: str, section: str) -> str:
+    """What stands between the section's marks."""
+    return page.partition(f"<!-- begin {section} -->")[2].partition(f"<!-- end {section} -->")[0]
+
+
+@pytest.mark.parametrize("section", commands.sections())
+def test_a_section_measures_and_writes_its_table(section: str, tmp_path: Path) -> None:
+    before = table(PAGE.read_text(), section)
+    after = table(run(tmp_path, section, *LITTLE.get(section, [])), section)
+    assert after != before
+    # The head, the line below it, and at least one of numbers.
+    assert sum(line.startswith("|") for line in after.splitlines()) >= 3
+    assert any(digit in after.splitlines()[-1] for digit in "0123456789")
+    if section == "disaster":
+        assert all(f"| {server} | 0.03 |" in after for server in SERVERS)
+        taking = [line for line in table((tmp_path / PAGE.name).read_text(), "disaster taking").splitlines()]
+        assert all("| - " not in line for line in taking if "| 0.03 |" in line)
+
+
+def test_a_bucket_is_measured_by_tls_too(tmp_path: Path) -> None:
+    page = run(tmp_path, "s3", "--tls", "--mib", "16", "--rounds", "1")
+    assert table(page, "s3 tls") != table(PAGE.read_text(), "s3 tls")

@@ -1,0 +1,81 @@
+"""What is measured of a disaster, and what becomes of the figures."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench import disaster, report
+from bench.disaster_turns import Asked, Rows, Spent, asked_for, in_turn, noting
+from bench.standstill import standstill
+
+
+def test_what_is_much_work_is_measured_of_small_ones_or_where_it_is_named() -> None:
+    everything = ["dropped", "destroyed", "cold", "host", "far", "taking"]
+    assert disaster.scenes_of("mysql-9.7", 0.3, None) == everything
+    assert disaster.scenes_of("mysql-9.7", 1, None) == ["dropped", "destroyed", "host", "taking"]
+    assert disaster.scenes_of("mysql-9.7", 10, ["far"]) == ["far"]
+    assert disaster.scenes_of("mongodb-6.0", 0.3, None) == ["dropped", "destroyed", "taking"]
+    assert disaster.scenes_of("mongodb-6.0", 0.3, ["host"]) == []
+
+
+def test_a_guest_is_told_what_is_asked_for() -> None:
+    assert asked_for(["0.3", "2", "40", "far", "cold"]) == Asked(0.3, 2, 40, frozenset({"far", "cold"}))
+
+
+def test_ways_take_turns_and_one_of_them_only_the_first(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    def turn(name: str) -> Spent:
+        said.append(name)
+        return Spent(float(len(said)), 1.0)
+
+    rows: Rows = []
+    note = noting(rows, "mysql-9.7", 0.3, tmp_path / "rows")
+    in_turn("dropped", {"a": turn, "b": turn, "c": turn}, 2, note, once=frozenset({"c"}))
+    assert said == ["dropped00", "dropped01", "dropped02", "dropped11", "dropped10"]
+    assert [(row["way"], row["rounds"], row["seconds"]) for row in rows] == [
+        ("a", [1.0, 5.0], 3.0),
+        ("b", [2.0, 4.0], 3.0),
+        ("c", [3.0], 3.0),
+    ]
+    assert json.loads((tmp_path / "rows").read_text()) == rows
+
+
+def test_who_was_answered_last_before_and_first_after_tells_how_long_writers_stood_still() -> None:
+    answers = [(0, 1_000_000), (1_000_000, 2_000_000), (2_000_000, 52_000_000), (52_000_000, 53_000_000)]
+    assert standstill(answers, (3_000_000, 4_000_000)) == 50.0
+
+
+@pytest.fixture
+def pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Copies of what a bench of disasters writes."""
+    for module, name in ((report, "PAGE"), (disaster, "RESULT"), (disaster, "PICTURE")):
+        original: Path = getattr(module, name)
+        (tmp_path / original.name).write_text(original.read_text())
+        monkeypatch.setattr(module, name, tmp_path / original.name)
+    return tmp_path
+
+
+def test_what_was_measured_takes_the_place_of_that_alone(
+    pages: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measured(server: str, gib: float, *_: object) -> tuple[int, Rows]:
+        taken = {
+            "server": server,
+            "gib": gib,
+            "scene": "taking",
+            "way": "zbackup",
+            "seconds": 1.0,
+            "cpu": 1.0,
+        }
+        more = {"rounds": [1.0], "bytes": 0, "standstill": 47.3, "day": 5 << 20, "circumstances": "now"}
+        return 0, [taken | more]
+
+    monkeypatch.setattr(disaster, "measured", measured)
+    before = json.loads(disaster.RESULT.read_text())
+    assert disaster.main(["--server", "mysql-9.7", "--gib", "1", "--scene", "taking"]) == 0
+    after = json.loads(disaster.RESULT.read_text())
+    kept = [row for row in before if (row["server"], row["gib"], row["scene"]) != ("mysql-9.7", 1, "taking")]
+    assert [row for row in after if row["circumstances"] != "now"] == kept
+    assert "| mysql-9.7 | 1 | zbackup | 1.0 | 1.0 | 0.0 | 47 | 5.0 |" in (pages / "benchmarks.md").read_text()
