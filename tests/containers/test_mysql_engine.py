@@ -103,7 +103,9 @@ def test_each_lock_holds_and_is_gone_afterwards(server: ContainerServer, number:
     zbackup = server.engine()
     facts = zbackup.inspect()
     assert zbackup.choose_lock(facts).kind == GENTLEST[facts.flavor]
-    assert replace(zbackup, lock=replace(zbackup.lock, kind=kind)).choose_lock(facts).kind == kind
+    assert (
+        replace(zbackup, lock=zbackup.lock.model_copy(update={"kind": kind})).choose_lock(facts).kind == kind
+    )
     with Writer(server) as writer:
         with zbackup.consistent(facts, kind) as held:
             position = LogPosition.parse(held.position)

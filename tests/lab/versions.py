@@ -1,6 +1,6 @@
 """Runs the stories of recovery, transactions and clones with servers that somebody brings.
 
-LAB_SERVERS=mysql-8.4=/opt/mysql84,mongodb-7.0=/opt/mongodb7 make test-versions
+LAB_SERVERS=mysql-8.4=/opt/mysql84,mongodb-7.0=image:mongo:7.0 make test-versions
 """
 
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.lab import servers
 from tests.lab.progress import say
-from tests.lab.servers import brought
+from tests.lab.servers import brought, images
 
 PROGRAM = Path(__file__).with_name("lab")
 STORIES = {
@@ -42,10 +42,11 @@ def main(arguments: list[str]) -> int:
     Arguments are words, of which one has to be in a module's name.
     """
     try:
+        os.environ[brought.SERVERS] = images.unpacked(os.environ.get(brought.SERVERS, ""))
         found = brought.named()
         if not found:
             raise servers.ServerUnavailable(
-                f"no server is named: {brought.SERVERS}=mysql-8.4=/opt/mysql84,mongodb-7.0=/opt/mongodb7 "
+                f"no server is named: {brought.SERVERS}=mysql-8.4=/opt/mysql84,mongodb-7.0=image:mongo:7.0 "
                 "make test-versions"
             )
         servers.ensure(tuple(found))

@@ -66,5 +66,14 @@ def _inside(root: Path, found: Path) -> Path:
 
 
 def library_directories(root: Path) -> list[Path]:
-    """Where libraries lie below `root`: packages from before and after the merge of /lib into /usr/lib."""
-    return [path for pattern in ("lib/*-linux-gnu*", "usr/lib/*-linux-gnu*") for path in root.glob(pattern)]
+    """Where libraries lie below `root`: Debian's, from before and after the merge of /lib into /usr/lib.
+
+    Else where other systems have them, and where MySQL's packages for those put what they bring themselves.
+    """
+    debian = ("lib/*-linux-gnu*", "usr/lib/*-linux-gnu*")
+    others = ("lib64", "usr/lib64", "usr/lib64/mysql/private")
+    return _there(root, debian) or _there(root, others)
+
+
+def _there(root: Path, patterns: Sequence[str]) -> list[Path]:
+    return [path for pattern in patterns for path in root.glob(pattern)]

@@ -10,6 +10,7 @@ import pytest
 from tests.lab.mysql_fixture import Settings, replica_statements
 from tests.lab.servers import NAMES, ServerUnavailable, path
 from tests.lab.servers.fetch import wheel_version
+from tests.lab.servers.images import unpacked
 from tests.lab.servers.places import closed_parent
 from tests.lab.servers.recipes import RECIPES
 from tests.lab.servers.wrappers import NoLoader, script, wrapper
@@ -55,6 +56,30 @@ def test_a_program_runs_through_the_loader_beside_it(tmp_path: Path) -> None:
     text = wrapper(program, tmp_path, [], tmp_path / "bin/mysqld")
     libraries = tmp_path / "usr/lib/x86_64-linux-gnu"
     assert f"exec {loader} --library-path {libraries} --argv0 {program} {program} " in text
+
+
+def test_a_program_of_another_system_finds_the_libraries_of_that(tmp_path: Path) -> None:
+    for place in ("usr/sbin", "usr/lib64/mysql/private"):
+        (tmp_path / place).mkdir(parents=True)
+    loader = tmp_path / "usr/lib64/ld-linux-x86-64.so.2"
+    loader.touch()
+    (tmp_path / "lib64").symlink_to("usr/lib64")
+    program = tmp_path / "usr/sbin/mysqld"
+    program.write_bytes(b"\x7fELF... /lib64/ld-linux-x86-64.so.2")
+    paths = ":".join(str(tmp_path / place) for place in ("lib64", "usr/lib64", "usr/lib64/mysql/private"))
+    assert f" --library-path {paths} {program} " in wrapper(program, tmp_path, [], tmp_path / "bin/mysqld")
+
+
+@pytest.mark.parametrize("text", ["mysql-8.4=image:", "oracle-8=image:mysql:8.4", "mysql-8.4=mysql:8.4"])
+def test_what_is_no_list_of_servers_is_refused_before_an_image_is_asked_for(text: str) -> None:
+    with pytest.raises(ServerUnavailable, match=r"^LAB_SERVERS: "):
+        unpacked(text)
+
+
+def test_an_image_needs_the_program_that_has_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ServerUnavailable, match=r"^image mysql:8\.4: there is no program docker"):
+        unpacked("mariadb-10.6=/opt/mariadb,mysql-8.4=image:mysql:8.4")
 
 
 def test_an_old_loader_is_found_by_its_absolute_link_and_not_told_a_name(tmp_path: Path) -> None:
