@@ -205,3 +205,33 @@ def test_what_is_spared_says_why() -> None:
         "what would replace it arrived with zbackup-2 or later, less than 1 day, 0:00:00 (h:m:s) ago",
     )
     assert "one of the last 1" in last.reasons
+
+
+def test_one_whose_log_ends_before_what_was_there_contradicts_it() -> None:
+    """Its times are right, and its log is the same with less in it."""
+    real = shop(3)
+    now = NOON + 6 * HOUR
+    less = made(4, NOON + 4 * HOUR, log=("log", 1, 2))
+    more, unknown = made(5, NOON + 5 * HOUR, log=("log", 1, 3)), made(6, NOON + 6 * HOUR, log=("", 0, 0))
+    assert consistent([*real, less, more, unknown], now) == [*real, more, unknown]
+    assert consistent([unknown, *real, less], now) == [unknown], "the first that is there is taken first"
+    other = made(4, NOON + 4 * HOUR, log=("another log", 1, 1))
+    assert consistent([*real, other], now) == [*real, other]
+
+
+def test_one_that_says_nothing_of_a_time_contradicts_none() -> None:
+    first, second, third = shop(3)
+    unfinished = replace(second, record=replace(second.record, as_of=None, complete_to=None))
+    assert consistent([first, unfinished, third], NOON + DAY) == [first, unfinished, third]
+
+
+def test_both_kinds_of_claims_together_make_none_go() -> None:
+    """Two that contradict what was there, and, after a recent one, another recent one."""
+    rules = Retention(tiers=(), last=2, minimum=1, window=Span(1, "minute"))
+    real = [made(n, NOON + n * DAY, log=("log", 1, n)) for n in range(1, 5)]
+    false = [made(n, NOON + n * HOUR, log=("log", 1, 4)) for n in (5, 6)]
+    now = NOON + 30 * DAY
+    new = [made(n, now - (9 - n) * HOUR, log=("log", 1, n)) for n in (7, 8)]
+    assert consistent([*real, *false, *new], now) == [*real, *new]
+    assert gone([*real, *false, *new], rules, now, timedelta()) >= {"backup-4", "backup-6"}, "as it was"
+    assert gone([*real, *false, *new], rules, now, DAY) == {"backup-1", "backup-2", "backup-3", "backup-5"}

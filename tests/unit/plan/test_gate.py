@@ -198,6 +198,8 @@ def test_another_root_lets_none_of_it_pass(line: str, root: str) -> None:
         "zfs list --",
         "zfs list",
         "zfs list tank/backups -o name,mountpoint -r tank",
+        "zfs list tank tank/backups/a",
+        "zfs list -o",
         "zfs list -j -- tank/backups",
         "zfs list --json -- tank/backups",
         "zfs list -o 'name,$(x)' -- tank/backups",
@@ -205,6 +207,11 @@ def test_another_root_lets_none_of_it_pass(line: str, root: str) -> None:
         "zfs get -- tank/backups",
         "zfs get all tank",
         f"zfs receive -s -u -F {SAFE} -- tank/backups/a",
+        f"zfs receive -F -u {SAFE} -- tank/backups/a",
+        f"zfs receive -s -F {SAFE} -- tank/backups/a",
+        f"zfs receive -s -u {SAFE} -o",
+        "zfs receive -s -u tank/backups/a",
+        "zfs receive -A -- tank/backups/a tank/backups/b",
         f"zfs receive -s -u {SAFE} -F -- tank/backups/a",
         f"zfs receive -s -u {SAFE} -- -F tank/backups/a",
         f"zfs receive -s -u {SAFE} -- tank/backups/a -F",
@@ -233,6 +240,7 @@ def test_another_root_lets_none_of_it_pass(line: str, root: str) -> None:
         "zfs create -u -o canmount=off -o mountpoint=none -o readonly=on -o exec=on -- tank/backups/a",
         "zfs create -u -p -o canmount=off -o mountpoint=none -o readonly=on -- tank/backups/a",
         "zfs create -u -- tank/backups/a",
+        "zfs create -p -o canmount=off -o mountpoint=none -o readonly=on -- tank/backups/a",
         "zfs create -V 1G tank/backups/a",
         "zfs set mountpoint=/ tank/backups/a",
         "zfs set zbackup:version=1 tank/backups/a",
@@ -245,8 +253,11 @@ def test_another_root_lets_none_of_it_pass(line: str, root: str) -> None:
         "zfs set zbackup:version= tank/backups/a@b",
         f"zfs set zbackup:version={'x' * 8192} tank/backups/a@b",
         "zfs set -u zbackup:version=1 tank/backups/a@b",
+        "zfs set 'zbackup:version=1\n2' tank/backups/a@b",
+        "zfs set 'zbackup:version=\x1b[2J' tank/backups/a@b",
         "zfs send -R -- tank/backups/a@b",
         "zfs send -p -- tank/backups/a@b",
+        "zfs send -R tank/backups/a@b",
         "zfs send -I tank/backups/a@a -- tank/backups/a@b",
         "zfs send -i tank/other@a -- tank/backups/a@b",
         "zfs send -i @a -- tank/backups/a@b",
@@ -260,6 +271,26 @@ def test_another_root_lets_none_of_it_pass(line: str, root: str) -> None:
 )  # fmt: skip
 def test_nothing_else_passes_not_even_for_a_trusted_key(line: str) -> None:
     assert allowed(line, ALL) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "longer"),
+    [
+        (f"zfs list -- {ROOT}/{'x' * (254 - len(ROOT))}", "x"),
+        (f"zfs set zbackup:version={'x' * 8191} {ROOT}/a@b", ""),
+        (f"zfs list --{' ' * (LONGEST - 11 - len(ROOT))}{ROOT}", ""),
+    ],
+)
+def test_what_is_as_long_as_may_be_passes(line: str, longer: str) -> None:
+    assert allowed(line, ALL) is not None
+    assert not longer or allowed(line + longer, ALL) is None
+    assert allowed("zfs list -- " + "x" * LONGEST, ALL) is None
+
+
+def test_a_root_may_be_as_long_as_a_dataset_s_name() -> None:
+    assert policy(ALL, "t" * 255).root
+    with pytest.raises(Refused):
+        policy(ALL, "t" * 256)
 
 
 @given(st.text())

@@ -78,6 +78,34 @@ def test_a_token_is_of_something_below_the_root(named: str, sent: str, passes: b
             require_below(said, policy(READ))
 
 
+def test_what_an_incremental_token_sends_is_its_third_word() -> None:
+    for sent, passes in ((f"{ROOT}/a@s", True), ("tank/other@s", False)):
+        said = f"\ttoname = {ROOT}/a@s\nincremental\t{ROOT}/a@r\t{sent}\t100\n"
+        if passes:
+            require_below(said, policy(READ))
+        else:
+            with pytest.raises(Refused, match="tank/other@s' is not below"):
+                require_below(said, policy(READ))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        f"\ttoname = {ROOT}/a@s\n",
+        f"full\t{ROOT}/a@s\t100\n",
+        f"\ttoname = {ROOT}/a@s\n\ttoname = {ROOT}/b@s\nfull\t{ROOT}/a@s\t100\n",
+        f"\ttoname = {ROOT}/a@s\nfull\t{ROOT}/a@s\t100\nfull\t{ROOT}/b@s\t100\n",
+        f"\ttoname = {ROOT}/a@s\nfull\t{ROOT}/a@s\n",
+        f"\ttoname = {ROOT}/a@s\nother\t{ROOT}/a@s\t100\n",
+        f"\ttoname = {ROOT}/a@s\nother\t{ROOT}/a@r\t{ROOT}/a@s\t100\n",
+        f"\ttoname = {ROOT}/a@s\nincremental\t{ROOT}/a@r\t{ROOT}/a@s\n",
+    ],
+)
+def test_a_token_that_tells_of_none_or_of_several_is_refused(said: str) -> None:
+    with pytest.raises(Refused, match="dataset could not be determined"):
+        require_below(said, policy(READ))
+
+
 def test_what_cannot_be_told_of_a_token_is_refused() -> None:
     with pytest.raises(Refused, match="dataset could not be determined"):
         require_below("size\t100\n", policy(READ))

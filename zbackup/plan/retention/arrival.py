@@ -86,9 +86,8 @@ def plan_received(
         if not any(plan.destroy for plan in plans):
             break
         kept = {k.backup.record.backup for plan in decide(subset) for k in plan.keep}
-        if any(b.record.backup in kept for plan in plans for b in plan.destroy):
-            why = _why(subset, arrived, grace)
-            plans = [_spared(plan, kept, why) for plan in plans]
+        why = _why(subset, arrived, grace)
+        plans = [_spared(plan, kept, why) for plan in plans]
     return plans
 
 
@@ -115,10 +114,7 @@ def _why(subset: Sequence[Backup], arrived: Sequence[Backup], grace: timedelta) 
 
 
 def _spared(plan: RetentionPlan, kept: set[str], why: str) -> RetentionPlan:
-    spared = [b for b in plan.destroy if b.record.backup in kept]
-    if not spared:
-        return plan
-    keep = [*plan.keep, *(Kept(b, (why,)) for b in spared)]
+    keep = [*plan.keep, *(Kept(b, (why,)) for b in plan.destroy if b.record.backup in kept)]
     return replace(
         plan,
         keep=tuple(sorted(keep, key=lambda k: (k.backup.createtxg, k.backup.record.backup))),
