@@ -1,5 +1,6 @@
 """The statements of copies: what is read back from them is what was written."""
 
+import hashlib
 import sqlite3
 from itertools import pairwise
 
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zbackup.engines.mysql.copy import made_lines, statements
+from zbackup.engines.mysql.copy import lacking, made_lines, statements
 from zbackup.engines.mysql.copy.insert_rows import BATCH_BYTES, BATCH_ROWS, batches
 from zbackup.engines.mysql.copy.tables import Column, Table
 from zbackup.engines.mysql.server.connection import Row
@@ -155,7 +156,7 @@ def test_a_row_without_a_hash_is_seen_in_the_sum() -> None:
 def test_numbers_that_a_server_cut_are_not_believed(keys: set[int], cut: int) -> None:
     lines = [str(key).encode() for key in sorted(keys)]
     count, length, text = str(len(lines)).encode(), str(sum(map(len, lines))).encode(), b"\n".join(lines)
-    assert made_lines.split((count, length, text)) == [(line,) for line in lines]
+    assert made_lines.split((count, length, text)) == lines
     assert made_lines.split((count, length, text[:-cut])) is None
     assert made_lines.split((b"0", None, None)) == []
 
@@ -163,10 +164,36 @@ def test_numbers_that_a_server_cut_are_not_believed(keys: set[int], cut: int) ->
 def test_a_long_value_is_counted_and_never_made_a_line() -> None:
     said = made_lines.lines(table_of(NUMBER, TEXT, BYTES), b"TRUE").decode()
     assert said.startswith("SELECT COUNT(*), COUNT(IF(LENGTH(`b`) > 16384, 1, NULL)), GROUP_CONCAT(")
-    assert "IFNULL(IF(LENGTH(`b`) > 16384, NULL, REPLACE(" in said and "LENGTH(`t`)" not in said
+    assert "QUOTE(IF(LENGTH(`b`) > 16384, NULL, CAST(`b` AS BINARY)))" in said and "LENGTH(`t`)" not in said
     assert "COUNT(IF(NULL, 1, NULL))" in made_lines.lines(table_of(NUMBER, TEXT), b"TRUE").decode()
 
 
 def test_a_float_keeps_the_sign_of_zero() -> None:
     column = Column(name="f", type="float", data_type="float")
     assert statements.selected((column,)) == "`f` * 1e0"
+
+
+@given(st.lists(st.lists(st.integers(-(2**63), 2**64), min_size=1)), st.integers(0, 400))
+def test_numbers_are_remembered_whole_or_not_at_all(found: list[list[int]], most: int) -> None:
+    rows: list[list[Row]] = [[(str(number).encode(),) for number in part] for part in found]
+    remembered = lacking.Remembered()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lacking, "MOST_REMEMBERED", most)
+        for part in rows:
+            remembered.add(part)
+        assert not remembered.is_whole
+        remembered.end()
+    assert remembered.is_whole == (remembered.size <= most)
+    if remembered.is_whole:
+        assert list(remembered.keys()) == rows
+    assert sum(map(len, remembered.texts)) <= most
+
+
+@given(st.lists(st.binary(), min_size=1), st.binary())
+def test_lines_are_proven_by_all_of_their_bytes(made: list[bytes], other: bytes) -> None:
+    text = b"\n".join(made)
+    found = str(len(made)).encode(), hashlib.sha256(text).hexdigest().encode()
+    assert made_lines.proves(found, len(made), text + b"\n")
+    assert not made_lines.proves(found, len(made) + 1, text + b"\n")
+    assert other == text or not made_lines.proves(found, len(made), other + b"\n")
+    assert not made_lines.proves((found[0], None), len(made), text + b"\n")

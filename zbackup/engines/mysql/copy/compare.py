@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from zbackup.engines.mysql.copy import made_lines, statements
-from zbackup.engines.mysql.copy.ends import Ends, on_both
+from zbackup.engines.mysql.copy.ends import Ends
 from zbackup.engines.mysql.copy.fill import ranges
 from zbackup.engines.mysql.copy.insert_rows import BATCH_ROWS, again, batches
 from zbackup.engines.mysql.copy.job import TableJob
-from zbackup.engines.mysql.copy.tables import Column, Table, quoted_name
+from zbackup.engines.mysql.copy.lacking import Remembered, is_same, lacking, select
+from zbackup.engines.mysql.copy.tables import Column, Table
 from zbackup.engines.mysql.server.connection import ConnectionLost, Row, StatementFailed
-from zbackup.model.copying import CopyWish, Difference, RowChange, TableName
+from zbackup.model.copying import CopyWish, Difference, RowChange
 from zbackup.model.errors import DatabaseError
 
 EXAMPLES = 20
@@ -47,8 +48,17 @@ class Pair:
     there: Row | None
 
 
-def difference(ends: Ends, job: TableJob, wish: CopyWish) -> Difference:
-    """Compare, and change nothing."""
+def difference(ends: Ends, job: TableJob, wish: CopyWish, remembered: Remembered) -> Difference:
+    """Compare, and change nothing. Where only numbers of keys are compared, those that production lacks are
+    `remembered`."""
+    if not wish.changed and made_lines.are_numbers(job.table.key):
+        missing = 0
+        for keys in lacking(ends, job, wish.where):
+            remembered.add(keys)
+            missing += len(keys)
+            ends.progress.advance(missing, 0, "rows are missing")
+        remembered.end()
+        return Difference(missing=missing, changed=None, inserts=wish.missing)
     columns = job.table.stored
     missing = changed = seen = 0
     examples: list[RowChange] = []
@@ -76,10 +86,8 @@ def put_back(ends: Ends, job: TableJob, wish: CopyWish) -> Tally:
     tally = Tally()
     columns = job.table.stored
     for pairs in _pairs(ends, job, wish):
-        lacking = [pair for pair in pairs if pair.there is None] if wish.missing else []
-        for rows in batches(pair.clone for pair in lacking):
-            ends.brake.wait()
-            _insert(ends, job, rows, tally)
+        if wish.missing:
+            insert_lacking(ends, job, pairs, tally)
         differing = [p for p in pairs if p.there is not None and p.clone != p.there] if wish.changed else []
         for start in range(0, len(differing), BATCH_ROWS // 10):
             ends.brake.wait()
@@ -90,84 +98,42 @@ def put_back(ends: Ends, job: TableJob, wish: CopyWish) -> Tally:
 
 def _pairs(ends: Ends, job: TableJob, wish: CopyWish) -> Iterator[list[Pair]]:
     """The clone's rows beside production's, in portions; ranges that are equal are left out."""
-    table, limit = job.table, f"({wish.where}\n)" if wish.where else ""
+    table = job.table
+    if not wish.changed:
+        for keys in lacking(ends, job, wish.where):
+            for start in range(0, len(keys), BATCH_ROWS // 2):
+                yield from pairs_of(ends, job, keys[start : start + BATCH_ROWS // 2], new=True)
+        return
     for after, to in ranges(ends.clone, table):
         ends.brake.wait()
         span = statements.between(table.key, after, to)
-        # To list numbers takes a server a fraction of what their hashes take.
-        listed = not wish.changed and made_lines.are_numbers(table.key)
-        if not (limit or listed) and _same(ends, job, span, table.stored if wish.changed else table.key):
+        if not wish.where and is_same(ends, job, span, table.stored):
             continue
-        wanted = span + (b" AND " + limit.encode() if limit else b"")
-        if not wish.changed:
-            yield from _lacking(ends, job, span, wanted)
-            continue
+        wanted = span + (f" AND ({wish.where}\n)".encode() if wish.where else b"")
         # One after the other: nobody knows how long rows are.
-        rows = ends.clone.stream(_select(table.name, table.stored, wanted, table.key))
+        rows = ends.clone.stream(select(table.name, table.stored, wanted, table.key))
         for batch in batches(rows):
             yield _beside(ends, job, batch)
 
 
-def _same(ends: Ends, job: TableJob, span: bytes, columns: Sequence[Column]) -> bool:
-    """Tell whether a range holds the same rows on both sides, as far as these columns go."""
-    asked = [statements.digest(name, columns, span) for name in (job.table.name, job.work)]
-    found = on_both(ends, *asked)
-    return found[0] == found[1] and statements.is_whole(found[0][0])
-
-
-def _select(
-    name: TableName,
-    columns: Sequence[Column],
-    condition: bytes,
-    key: Sequence[Column] = (),
-    *,
-    end: bytes = b"",
-) -> bytes:
-    query = f"SELECT {statements.selected(columns)} FROM {quoted_name(name)} WHERE ".encode()
-    return query + condition + statements.order(key) + end
-
-
-def _lacking(ends: Ends, job: TableJob, span: bytes, wanted: bytes) -> Iterator[list[Pair]]:
-    """Only the rows whose key production lacks: keys are read first, and whole rows of those alone."""
+def pairs_of(ends: Ends, job: TableJob, keys: Sequence[Row], *, new: bool = False) -> Iterator[list[Pair]]:
+    """Yield the clone's rows of these keys beside production's, in portions. `new`: production had none of
+    these keys when it was asked just now."""
     table = job.table
-    there, here = _keys(ends, job, wanted, span)
-    have, key = set(here), _key_of(table)
-    keys = [each for each in there if each not in have]
-    for start in range(0, len(keys), BATCH_ROWS // 2):
-        some = statements.one_of(table.key, keys[start : start + BATCH_ROWS // 2])
-        rows = ends.clone.stream(_select(table.name, table.stored, some, table.key))
-        for batch in batches(rows):
-            if made_lines.are_numbers(table.key):
-                # Equal numbers are equal in bytes, and production has none of these.
-                yield [Pair(key(row), row, None) for row in batch]
-            else:
-                yield _beside(ends, job, batch)
+    key, some = _key_of(table), statements.one_of(table.key, keys)
+    for batch in batches(ends.clone.stream(select(table.name, table.stored, some, table.key))):
+        if new and made_lines.are_numbers(table.key):
+            # Equal numbers are equal in bytes.
+            yield [Pair(key(row), row, None) for row in batch]
+        else:
+            yield _beside(ends, job, batch)
 
 
-def _keys(ends: Ends, job: TableJob, wanted: bytes, span: bytes) -> tuple[list[Row], list[Row]]:
-    """The keys that the clone has of what is wanted, and production of the range, or of these alone."""
-    table = job.table
-    if made_lines.are_numbers(table.key):
-        in_clone = made_lines.numbers(table.name, table.key[0], wanted, ordered=True)
-        in_production = made_lines.numbers(job.work, table.key[0], span)
-        (found,), (other,) = on_both(ends, in_clone, in_production)
-        keys, others = made_lines.split(found), made_lines.split(other)
-        if found == other and keys is not None:
-            return [], []
-        if keys is not None and others is not None:
-            return keys, others
-    limit = f" LIMIT {made_lines.MOST_KEYS}".encode()
-    there, here = on_both(
-        ends,
-        _select(table.name, table.key, wanted, table.key),
-        _select(job.work, table.key, span, end=limit),
-    )
-    if len(here) == made_lines.MOST_KEYS:
-        here = []
-        for start in range(0, len(there), BATCH_ROWS // 2):
-            some = statements.one_of(table.key, there[start : start + BATCH_ROWS // 2])
-            here += ends.production.read(_select(job.work, table.key, some))
-    return there, here
+def insert_lacking(ends: Ends, job: TableJob, pairs: Sequence[Pair], tally: Tally) -> None:
+    """Insert the rows of pairs that production has no row of."""
+    for rows in batches(pair.clone for pair in pairs if pair.there is None):
+        ends.brake.wait()
+        _insert(ends, job, rows, tally)
 
 
 def _beside(ends: Ends, job: TableJob, rows: Sequence[Row], *, locked: bool = False) -> list[Pair]:
@@ -176,14 +142,14 @@ def _beside(ends: Ends, job: TableJob, rows: Sequence[Row], *, locked: bool = Fa
     key = _key_of(table)
     some = statements.one_of(table.key, [key(row) for row in rows])
     end = b" FOR UPDATE" if locked else b""
-    there = {key(r): r for r in ends.production.read(_select(job.work, table.stored, some, end=end))}
+    there = {key(r): r for r in ends.production.read(select(job.work, table.stored, some, end=end))}
     pairs = [Pair(key(row), row, there.pop(key(row), None)) for row in rows]
     if not there:
         return pairs
 
     def equal(pair: Pair) -> Row | None:
         """The row whose key is another in bytes, and the same in its collation: only the server knows."""
-        one = _select(job.work, table.stored, statements.is_row(table.key, pair.key), end=end)
+        one = select(job.work, table.stored, statements.is_row(table.key, pair.key), end=end)
         return next(iter(ends.production.read(one)), None)
 
     return [p if p.there is not None else Pair(p.key, p.clone, equal(p)) for p in pairs]
@@ -226,7 +192,7 @@ def _insert_row(ends: Ends, job: TableJob, row: Row, tally: Tally) -> StatementF
         key = _key_of(job.table)(row)
         own = statements.is_row(job.table.key, key)
         # Somebody else may have inserted it meanwhile.
-        return None if ends.production.read(_select(job.work, job.table.key, own)) else failure
+        return None if ends.production.read(select(job.work, job.table.key, own)) else failure
     tally.inserted += 1
     return None
 

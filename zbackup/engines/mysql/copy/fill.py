@@ -6,7 +6,7 @@ from zbackup.engines.mysql.copy import statements
 from zbackup.engines.mysql.copy.ends import Ends, on_both
 from zbackup.engines.mysql.copy.insert_rows import insert_rows
 from zbackup.engines.mysql.copy.job import TableJob
-from zbackup.engines.mysql.copy.load_rows import load_rows
+from zbackup.engines.mysql.copy.load_rows import Filled, load_rows
 from zbackup.engines.mysql.copy.tables import Column, Table, quoted_name
 from zbackup.engines.mysql.server.connection import Row, RowConnection
 from zbackup.model.copying import TableName
@@ -15,8 +15,8 @@ from zbackup.model.errors import VerificationFailed
 COMPARED_ROWS = 20_000
 
 
-def fill(ends: Ends, job: TableJob, where: str) -> int:
-    """Write the rows that the working table lacks behind its last key; how many.
+def fill(ends: Ends, job: TableJob, where: str) -> Filled:
+    """Write the rows that the working table lacks behind its last key.
 
     Each statement is a transaction of its own, so that what is there after a kill is a beginning.
     """
@@ -27,7 +27,8 @@ def fill(ends: Ends, job: TableJob, where: str) -> int:
         ends.production.write(f"TRUNCATE TABLE {quoted_name(job.work)}".encode())
     if job.as_lines:
         return load_rows(ends, job, after)
-    return insert_rows(ends, job, statements.read_rows(table, columns, after=after, where=where))
+    query = statements.read_rows(table, columns, after=after, where=where)
+    return Filled(insert_rows(ends, job, query), [(None, None)])
 
 
 def last_key(connection: RowConnection, name: TableName, key: Sequence[Column]) -> Row | None:
@@ -39,12 +40,12 @@ def last_key(connection: RowConnection, name: TableName, key: Sequence[Column]) 
     return rows[0] if rows else None
 
 
-def prove(ends: Ends, job: TableJob, where: str) -> None:
-    """Raise VerificationFailed unless the working table holds exactly the clone's rows."""
+def prove(ends: Ends, job: TableJob, where: str, unproven: Sequence[tuple[Row | None, Row | None]]) -> None:
+    """Raise VerificationFailed unless the working table holds exactly the clone's rows of these ranges."""
     table = job.table
     limit = f" AND ({where}\n)".encode() if where else b""
     done = 0
-    for after, to in ranges(ends.clone, table):
+    for after, to in (part for span in unproven for part in ranges(ends.clone, table, *span)):
         ends.brake.wait()
         span = statements.between(table.key, after, to)
         (there,), (here,) = on_both(
@@ -70,14 +71,16 @@ def prove(ends: Ends, job: TableJob, where: str) -> None:
         ends.progress.advance(done, max(table.rows, done), "rows")
 
 
-def ranges(connection: RowConnection, table: Table) -> Iterator[tuple[Row | None, Row | None]]:
-    """Ranges of keys (after, up to) that cover the table, each with COMPARED_ROWS rows; one without a key."""
-    after: Row | None = None
+def ranges(
+    connection: RowConnection, table: Table, after: Row | None = None, to: Row | None = None
+) -> Iterator[tuple[Row | None, Row | None]]:
+    """Ranges of keys (after, up to), each with COMPARED_ROWS rows, that cover the table or this range of it;
+    one without a key."""
     while table.key:
-        query = statements.read_rows(table, table.key, after=after)
+        query = statements.read_between(table, table.key, after, to)
         rows = connection.read(query + f" LIMIT 1 OFFSET {COMPARED_ROWS - 1}".encode())
         if not rows:
             break
         yield after, rows[0]
         after = rows[0]
-    yield after, None
+    yield after, to

@@ -3,12 +3,16 @@
 Each portion is a transaction of its own. Portions are loaded side by side, and committed in the order of
 their keys, so that what is there after a kill is a beginning. A portion that cannot come as lines, or is not
 taken as it is, is written as statements.
+
+Before a portion is committed, production's server makes its lines again, of what it holds now: their hash
+proves them while they are in its memory, and the clone's server has nothing to do for it.
 """
 
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Literal
 
 from zbackup.engines.mysql.copy import made_lines, statements
 from zbackup.engines.mysql.copy.ends import Ends
@@ -16,6 +20,9 @@ from zbackup.engines.mysql.copy.insert_rows import BUSY, insert_rows
 from zbackup.engines.mysql.copy.job import TableJob
 from zbackup.engines.mysql.copy.tables import Table
 from zbackup.engines.mysql.server.connection import Row, RowConnection, StatementFailed
+
+Taken = Literal["no", "taken", "proven"]
+"""Production did not take a portion as it is, or did so, or its lines are proven, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +38,23 @@ class Portion:
 def _portions(ends: Ends, table: Table, after: Row | None) -> Iterator[Portion]:
     while True:
         last = next(iter(ends.clone.read(made_lines.last_of_portion(table, after))), None)
-        asked = made_lines.lines(table, statements.between(table.key, after, last))
-        found = ends.clone.read_strictly(asked)
-        rows, long, lines = found[0] if found else (b"-1", b"0", None)
-        # One that is as long as it may be was cut.
-        whole = not int(long or 0) and lines is not None and len(lines) < made_lines.LONGEST
-        yield Portion(after, last, int(rows or 0), (lines or b"") + b"\n" if whole else b"")
+        rows, lines = made(ends, table, statements.between(table.key, after, last))
+        yield Portion(after, last, rows, lines)
         if last is None:
             return
         after = last
+
+
+def made(ends: Ends, table: Table, condition: bytes) -> tuple[int, bytes]:
+    """Return how many rows of the clone's meet the condition, -1 for an unknown number, and their lines; none
+    where the server could not make them."""
+    found = ends.clone.read_strictly(made_lines.lines(table, condition))
+    if not found:
+        return -1, b""
+    rows, long, lines = found[0]
+    # One that is as long as it may be was cut.
+    whole = not int(long or 0) and lines is not None and len(lines) < made_lines.LONGEST
+    return int(rows or 0), (lines or b"") + b"\n" if whole else b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +63,28 @@ class Load:
 
     portion: Portion
     session: RowConnection
-    taken: Future[bool]
+    taken: Future[Taken]
 
 
-def load_rows(ends: Ends, job: TableJob, after: Row | None) -> int:
-    """Write the rows behind this key; how many."""
+@dataclass(slots=True)
+class Filled:
+    """How many rows were written, and the ranges of keys (after, up to) whose rows are to be compared yet."""
+
+    written: int = 0
+    unproven: list[tuple[Row | None, Row | None]] = field(default_factory=list)
+
+
+def load_rows(ends: Ends, job: TableJob, after: Row | None) -> Filled:
+    """Write the rows behind this key."""
     with ThreadPoolExecutor(max_workers=len(ends.loaders)) as workers:
         loading = Loading(ends, job, workers, deque(ends.loaders))
+        if after:
+            loading.filled.unproven.append((None, after))
         for portion in _portions(ends, job.table, after):
             if portion.rows:
                 loading.begin(portion)
         loading.end()
-    return loading.written
+    return loading.filled
 
 
 @dataclass(slots=True)
@@ -71,7 +96,7 @@ class Loading:
     workers: ThreadPoolExecutor
     free: deque[RowConnection]
     loads: deque[Load] = field(default_factory=deque)
-    written: int = 0
+    filled: Filled = field(default_factory=Filled)
 
     def begin(self, portion: Portion) -> None:
         """Load a portion when a session is free, and the brake lets it."""
@@ -82,8 +107,7 @@ class Loading:
             self.end()
         self.ends.brake.wait(len(portion.lines))
         session = self.free.popleft()
-        statement = made_lines.load(self.job.work, self.job.table)
-        self.loads.append(Load(portion, session, self.workers.submit(_load, session, statement, portion)))
+        self.loads.append(Load(portion, session, self.workers.submit(_load, session, self.job, portion)))
 
     def end(self) -> None:
         """Wait for all of them."""
@@ -92,8 +116,10 @@ class Loading:
 
     def _end_first(self) -> None:
         load = self._done()
-        if load.taken.result() and _committed(load.session):
-            self.written += load.portion.rows
+        if load.taken.result() != "no" and committed(load.session):
+            self.filled.written += load.portion.rows
+            if load.taken.result() != "proven":
+                self._note_unproven(load.portion)
         else:
             # Nothing of ours may stand in the way of the statements, which come first.
             load.session.write(b"ROLLBACK")
@@ -102,7 +128,8 @@ class Loading:
             for portion in later:
                 self.begin(portion)
                 self.end()
-        self.ends.progress.advance(self.written, max(self.job.table.rows, self.written), "rows")
+        written = self.filled.written
+        self.ends.progress.advance(written, max(self.job.table.rows, written), "rows")
 
     def _done(self) -> Load:
         load = self.loads.popleft()
@@ -118,10 +145,14 @@ class Loading:
     def _insert(self, portion: Portion) -> None:
         table = self.job.table
         query = statements.read_between(table, table.stored, portion.after, portion.to)
-        self.written += insert_rows(self.ends, self.job, query, self.written)
+        self.filled.written += insert_rows(self.ends, self.job, query, self.filled.written)
+        self._note_unproven(portion)
+
+    def _note_unproven(self, portion: Portion) -> None:
+        self.filled.unproven.append((portion.after, portion.to))
 
 
-def _committed(session: RowConnection) -> bool:
+def committed(session: RowConnection) -> bool:
     """Return False where a global read lock keeps everybody from it, which takes the rows back."""
     try:
         session.write(b"COMMIT")
@@ -132,13 +163,27 @@ def _committed(session: RowConnection) -> bool:
     return True
 
 
-def _load(session: RowConnection, statement: bytes, portion: Portion) -> bool:
-    """Load a portion's lines in a transaction that stays open. Return False where production would not have
-    taken them as they are."""
-    if not portion.lines:
+def _load(session: RowConnection, job: TableJob, portion: Portion) -> Taken:
+    """Load a portion's lines in a transaction that stays open, and prove them."""
+    if not loaded(session, made_lines.load(job.work, job.table), portion.rows, portion.lines):
+        return "no"
+    asked = made_lines.proof(
+        job.work, job.table, statements.between(job.table.key, portion.after, portion.to)
+    )
+    try:
+        found = session.read_strictly(asked)
+    except StatementFailed:
+        return "no"
+    return "proven" if found and made_lines.proves(found[0], portion.rows, portion.lines) else "taken"
+
+
+def loaded(session: RowConnection, statement: bytes, rows: int, lines: bytes) -> bool:
+    """Load lines in a transaction that stays open. Return False where production would not have taken them
+    as they are."""
+    if not lines:
         return False
     session.write(b"START TRANSACTION")
     try:
-        return session.load(statement, portion.lines) == (portion.rows, 0)
+        return session.load(statement, lines) == (rows, 0)
     except StatementFailed:
         return False

@@ -6,9 +6,11 @@ byte is a part of a statement. They go into the log as rows (both manuals, "LOAD
 "GROUP_CONCAT").
 
 A load LOCAL turns errors into warnings. So one that does not take every row without a warning is rolled back,
-and its rows are written as statements: see load_rows.
+and its rows are written as statements: see load_rows. Text stands between quotes, as QUOTE puts it: one
+function of the server's finds all that a load would take for something else.
 """
 
+import hashlib
 from collections.abc import Sequence
 
 from zbackup.engines.mysql.copy import statements
@@ -20,18 +22,19 @@ LONGEST = 16 << 20
 """Bytes of lines at a time. A server cuts what is longer, and its rows are written as statements."""
 FASTER = "local_infile = ON and binlog_format = ROW let it load rows, which is quicker"
 LONG_VALUE = 16 << 10
-"""Rows with longer ones are written as statements: MariaDB moves the rest of a value for each byte that it
-replaces, so that 10 MB of text took it minutes."""
+"""Rows with longer ones are written as statements: a line holds one value more than once while it is made."""
 LINES_AT_MOST = 2000
 WANTED_BYTES = 1 << 20
 MOST_KEYS = 200_000
 """Production may have any number of keys in a range that has few in the clone."""
 
 SETTING = f"SET SESSION group_concat_max_len = {LONGEST}"
+AS_BYTES = "SET SESSION collation_connection = 'binary'"
+"""MySQL's QUOTE gives text in the session's character set, which has no place for any bytes."""
 
 _NOT_AS_LINES = frozenset(("bit", "vector", "uuid", "inet4", "inet6", *GEOMETRY))
 """Types whose text as a value in an expression is not what a load takes."""
-_TAB, _LINE, _ESCAPE, _NULL = "0x09", "0x0A", "0x5C", "0x5C4E"
+_TAB, _NULL = "0x09", "0x4E554C4C"
 
 
 def loads(production: Connection) -> bool:
@@ -59,13 +62,26 @@ def at_a_time(table: Table) -> int:
 def lines(table: Table, condition: bytes) -> bytes:
     """Return the statement for the number of rows, of those that are no lines as they are LONG_VALUE, and for
     all of them in one text."""
-    values = f", {_TAB}, ".join(_value(column) for column in table.stored)
     long = " OR ".join(_is_long(c) for c in table.stored if c.data_type in statements.LONG) or "NULL"
-    return (
-        f"SELECT COUNT(*), COUNT(IF({long}, 1, NULL)), "
-        f"GROUP_CONCAT(CONCAT({values}) SEPARATOR '\\n') FROM {quoted_name(table.name)} "
-        f"FORCE INDEX ({quoted(table.index)}) WHERE "
-    ).encode() + condition
+    source = f"FROM {quoted_name(table.name)} FORCE INDEX ({quoted(table.index)}) WHERE "
+    return f"SELECT COUNT(*), COUNT(IF({long}, 1, NULL)), {_text(table)} {source}".encode() + condition
+
+
+def proof(name: TableName, table: Table, condition: bytes) -> bytes:
+    """Return the statement for the number of rows that a table of the same shape has there, and for the hash
+    of their lines, which are in the key's order only if that is the primary one."""
+    source = f"FROM {quoted_name(name)} FORCE INDEX ({quoted(table.index)}) WHERE "
+    return f"SELECT COUNT(*), SHA2({_text(table)}, 256) {source}".encode() + condition
+
+
+def proves(found: Row, rows: int, made: bytes) -> bool:
+    """Tell whether these are the rows of the lines that were `made`, the last of which has an end, too."""
+    return found == (b"%d" % rows, hashlib.sha256(memoryview(made)[:-1]).hexdigest().encode())
+
+
+def _text(table: Table) -> str:
+    values = f", {_TAB}, ".join(_value(column) for column in table.stored)
+    return f"GROUP_CONCAT({values} SEPARATOR '\\n')"
 
 
 def _is_long(column: Column) -> str:
@@ -80,10 +96,9 @@ def _value(column: Column) -> str:
         text = f"CAST({name} AS BINARY)"
         if column.data_type == "json":
             text = f"CAST(CAST({name} AS CHAR CHARACTER SET utf8mb4) AS BINARY)"
-        for special in (_ESCAPE, _TAB, _LINE):
-            text = f"REPLACE({text}, {special}, CONCAT({_ESCAPE}, {special}))"
         if column.data_type in statements.LONG:
             text = f"IF({_is_long(column)}, NULL, {text})"
+        return f"QUOTE({text})"  # NULL is the word without quotes, as a load takes it
     else:
         text = name
     return f"IFNULL({text}, {_NULL})"
@@ -101,7 +116,8 @@ def load(name: TableName, table: Table) -> bytes:
             fields.append(quoted(column.name))
     text = (
         f"LOAD DATA LOCAL INFILE 'rows' INTO TABLE {quoted_name(name)} CHARACTER SET binary "
-        f"FIELDS TERMINATED BY '\\t' ESCAPED BY '\\\\' LINES TERMINATED BY '\\n' ({', '.join(fields)})"
+        "FIELDS TERMINATED BY '\\t' OPTIONALLY ENCLOSED BY '\\'' ESCAPED BY '\\\\' LINES TERMINATED BY '\\n' "
+        f"({', '.join(fields)})"
     )
     return (text + (f" SET {', '.join(set_)}" if set_ else "")).encode()
 
@@ -111,25 +127,20 @@ def are_numbers(key: Sequence[Column]) -> bool:
     return len(key) == 1 and key[0].kind == "number"
 
 
-def numbers(name: TableName, column: Column, condition: bytes, *, ordered: bool = False) -> bytes:
+def numbers(name: TableName, column: Column, condition: bytes) -> bytes:
     """Return the statement for how many numbers a range has, how long they are, and for all of them in one
-    text.
-
-    To be `ordered`, a server holds them all in memory, however many they are.
-    """
+    text, in no order that a server promises: for that it would hold them all in memory."""
     one = quoted(column.name)
-    order = f" ORDER BY {one}" if ordered else ""
-    made = f"GROUP_CONCAT({one}{order} SEPARATOR '\\n')"
+    made = f"GROUP_CONCAT({one} SEPARATOR '\\n')"
     return f"SELECT COUNT(*), SUM(LENGTH({one})), {made} FROM {quoted_name(name)} WHERE ".encode() + condition
 
 
-def split(found: Row) -> list[Row] | None:
+def split(found: Row) -> list[bytes] | None:
     """Return the numbers that this statement found; None where they are too many, or the server cut them."""
     count, length, text = int(found[0] or 0), int(found[1] or 0), found[2] or b""
     if not count:
         return []
-    whole = len(text) == length + count - 1 and count <= MOST_KEYS
-    return [(part,) for part in text.split(b"\n")] if whole else None
+    return text.split(b"\n") if len(text) == length + count - 1 and count <= MOST_KEYS else None
 
 
 def last_of_portion(table: Table, after: Row | None) -> bytes:

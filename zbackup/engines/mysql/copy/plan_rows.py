@@ -1,6 +1,6 @@
 """Decide how rows are put into the table that production has."""
 
-from zbackup.engines.mysql.copy import tables
+from zbackup.engines.mysql.copy import made_lines, tables
 from zbackup.engines.mysql.copy.job import Sides, TableJob
 from zbackup.engines.mysql.copy.tables import Table, quoted, quoted_name
 from zbackup.model.copying import CopyStep, CopyWish, TableName
@@ -28,8 +28,15 @@ def plan_rows(sides: Sides, wish: CopyWish, table: Table, into: TableName, there
         )
     target, names = quoted_name(into), ", ".join(quoted(c.name) for c in table.stored)
     shown = []
+    lines = (
+        not (wish.changed or wish.where or fired)
+        and made_lines.are_possible(table)
+        and made_lines.are_possible(there)
+        and made_lines.loads(sides.production)
+    )
     if wish.missing:
-        shown.append(f"INSERT INTO {target} ({names}) VALUES ...;  -- rows whose key production lacks")
+        how = made_lines.load(into, table).decode() if lines else f"INSERT INTO {target} ({names}) VALUES ..."
+        shown.append(f"{how};  -- rows whose key production lacks")
     if wish.changed:
         where = " AND ".join(f"{quoted(name)} = ..." for name in key)
         shown.append(f"UPDATE {target} SET ... WHERE {where};  -- one for each row that differs")
@@ -43,7 +50,7 @@ def plan_rows(sides: Sides, wish: CopyWish, table: Table, into: TableName, there
         notes=notes,
     )
     parents = {key.parent for key in tables.foreign_keys(sides.production, into, of_others=False)}
-    return TableJob(step=step, table=table, work=into, parents=frozenset(parents))
+    return TableJob(step=step, table=table, work=into, as_lines=lines, parents=frozenset(parents))
 
 
 def _require_same_columns(table: Table, there: Table) -> None:

@@ -13,6 +13,9 @@ from zbackup.engines.mysql.copy.ends import Ends, sessions, when_allowed
 from zbackup.engines.mysql.copy.fill import fill, prove
 from zbackup.engines.mysql.copy.finish import add_extras, add_keys, exchange, release
 from zbackup.engines.mysql.copy.job import Sides, TableJob, in_turn, parents_first
+from zbackup.engines.mysql.copy.lacking import Remembered, lacking
+from zbackup.engines.mysql.copy.load_lacking import load_lacking
+from zbackup.engines.mysql.copy.load_rows import Filled
 from zbackup.engines.mysql.copy.marker import find_marker, marker_named, remove_marker, set_marker
 from zbackup.engines.mysql.copy.plan_table import plan_table, together
 from zbackup.engines.mysql.copy.statements import SETTINGS
@@ -79,7 +82,7 @@ class MysqlCopier:
     def session(self, entrance: Entrance, wish: CopyWish, progress: Progress) -> Iterator["MysqlCopy"]:
         """See engines.base.Copier."""
         with ExitStack() as open_ones:
-            loads = not (wish.rows or wish.where)
+            loads = not (wish.changed or wish.where)
             production, loaders = sessions(open_ones, self._account, progress, loads=loads)
             rows_of_production = loaders[0]
             into_clone = clone_options(entrance)
@@ -90,6 +93,8 @@ class MysqlCopier:
                 connection.execute(SETTINGS)
             for connection in (rows_of_clone, *loaders):
                 connection.execute(made_lines.SETTING)
+                if not wish.where:  # it is the user's text, and means what it says in any session
+                    connection.execute(made_lines.AS_BYTES)
             rows_of_clone.execute(ONE_VIEW_FOR_ALL)
             watch = None
             if wish.replace:
@@ -152,6 +157,7 @@ class MysqlCopy:
     progress: Progress
     _jobs: dict[TableName, TableJob] = field(default_factory=dict)
     _marker: TableName | None = None
+    _remembered: dict[TableName, Remembered] = field(default_factory=dict)
 
     def plan(self) -> CopyPlan:
         """See engines.base.CopySession."""
@@ -174,7 +180,8 @@ class MysqlCopy:
         """See engines.base.CopySession."""
         self.progress.phase("comparing", str(step.into))
         self._one_view()
-        return difference(self.ends, self._jobs[step.source], self.wish)
+        remembered = self._remembered[step.source] = Remembered()
+        return difference(self.ends, self._jobs[step.source], self.wish, remembered)
 
     def act(self, plan: CopyPlan) -> tuple[CopiedTable, ...]:
         """See engines.base.CopySession.
@@ -235,16 +242,17 @@ class MysqlCopy:
         self._one_view()
         # Triggers are made when every row is there and proven: any further one would run them.
         there = tables.read_table(self.sides.production, job.work) if step.resumed else None
-        written = 0 if there and there.triggers else fill(self.ends, job, self.wish.where)
+        all_there = bool(there and there.triggers)
+        filled = Filled(0, [(None, None)]) if all_there else fill(self.ends, job, self.wish.where)
         add_keys(self.sides.production, job, self.ends.brake)
         self.progress.phase("proving", str(step.source))
         try:
-            prove(self.ends, job, self.wish.where)
+            prove(self.ends, job, self.wish.where, filled.unproven)
         except VerificationFailed:
             # Nobody can go on with it: the next run begins anew.
             self.sides.production.execute(f"DROP TABLE {quoted_name(job.work)}")
             raise
-        return written
+        return filled.written
 
     def _put_back(self, jobs: Sequence[TableJob]) -> list[CopiedTable]:
         """Rows into all these tables, again while that brings rows whose parents were not there before."""
@@ -267,7 +275,12 @@ class MysqlCopy:
         self.progress.phase("putting rows back", str(job.step.into))
         self._use(job.step.into.schema)
         self._one_view()
-        return put_back(self.ends, job, self.wish)
+        if not job.as_lines:
+            return put_back(self.ends, job, self.wish)
+        # What was shown is put back; where that is not known, or tried again, it is looked for.
+        known = self._remembered.pop(job.step.source, None)
+        shown = known.keys() if known and known.is_whole else None
+        return load_lacking(self.ends, job, shown or lacking(self.ends, job, self.wish.where))
 
     def _use(self, schema: str) -> None:
         """Statements of a log that holds statements are filtered by the default schema on replicas."""
