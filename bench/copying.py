@@ -32,6 +32,8 @@ FLAVOURS = {
 NAME = "workload.big"
 HISTORY = 100
 """Transactions that InnoDB may have left to purge: a few of its own are always there."""
+DIRTY = 100
+"""Pages that it may have left to write, of its own, too."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -79,7 +81,8 @@ def measure(
             production.sql(f"DROP TABLE IF EXISTS {NAME}")
         else:
             production.sql(f"DELETE FROM {NAME} WHERE id % 10 = 0")
-            _purged(production)
+        _settle(production)
+        _settle(clone)
         production.sql(f"SET GLOBAL local_infile = {local_infile}")
         wall, cpu = _measured(action, production, clone)
         if production.checksum([NAME]) != clone.checksum([NAME]):
@@ -92,11 +95,16 @@ def measure(
     ]
 
 
-def _purged(production: DatabaseServer) -> None:
-    """Wait until it has cleared away after the DELETE, which is no part of bringing the rows back."""
+def _settle(server: DatabaseServer) -> None:
+    """Wait until it has cleared away and written what was done before: that is no part of what comes."""
     length = "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'trx_rseg_history_len'"
-    while int(production.sql(length)[0][0]) > HISTORY:
+    while int(server.sql(length)[0][0]) > HISTORY:
         time.sleep(1)
+    (most,) = server.sql("SELECT @@innodb_max_dirty_pages_pct")[0]
+    server.sql("SET GLOBAL innodb_max_dirty_pages_pct = 0")
+    while int(server.sql("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty'")[0][1]) > DIRTY:
+        time.sleep(1)
+    server.sql(f"SET GLOBAL innodb_max_dirty_pages_pct = {most}")
 
 
 def _make(clone: DatabaseServer, rows: int) -> None:
@@ -122,7 +130,10 @@ def _copy(production: DatabaseServer, clone: DatabaseServer, *, missing: bool) -
     wish = CopyWish(tables=(parse_table(NAME),), missing=missing, clone=str(time.monotonic()))
     entrance = Entrance(socket=str(clone.settings.socket), user="root")
     with copier.session(entrance, wish, Silent()) as session:
-        session.act(session.plan())
+        plan = session.plan()
+        if missing:  # the command looks first, and shows what it would do
+            session.compare(plan.steps[0])
+        session.act(plan)
 
 
 def _dump(flavour: str, production: DatabaseServer, clone: DatabaseServer) -> None:

@@ -68,7 +68,7 @@ class Load:
 
 @dataclass(slots=True)
 class Filled:
-    """How many rows were written, and the ranges of keys (after, up to) whose rows are to be compared yet."""
+    """The number of rows that were written, and the ranges of keys (after, up to) that are not proven yet."""
 
     written: int = 0
     unproven: list[tuple[Row | None, Row | None]] = field(default_factory=list)

@@ -1,5 +1,7 @@
 """Decide how rows are put into the table that production has."""
 
+from collections.abc import Iterator
+
 from zbackup.engines.mysql.copy import made_lines, tables
 from zbackup.engines.mysql.copy.job import Sides, TableJob
 from zbackup.engines.mysql.copy.tables import Table, quoted, quoted_name
@@ -26,31 +28,34 @@ def plan_rows(sides: Sides, wish: CopyWish, table: Table, into: TableName, there
             f"production's table has triggers that would run for each row ({', '.join(fired)}): "
             "say --fire-triggers if they should, or copy it beside (leave out --missing and --changed)"
         )
-    target, names = quoted_name(into), ", ".join(quoted(c.name) for c in table.stored)
-    shown = []
     lines = (
         not (wish.changed or wish.where or fired)
         and made_lines.are_possible(table)
         and made_lines.are_possible(there)
         and made_lines.loads(sides.production)
     )
-    if wish.missing:
-        how = made_lines.load(into, table).decode() if lines else f"INSERT INTO {target} ({names}) VALUES ..."
-        shown.append(f"{how};  -- rows whose key production lacks")
-    if wish.changed:
-        where = " AND ".join(f"{quoted(name)} = ..." for name in key)
-        shown.append(f"UPDATE {target} SET ... WHERE {where};  -- one for each row that differs")
     notes = (f"triggers run for each row: {', '.join(fired)}",) if fired else ()
     step = CopyStep(
         source=table.name,
         into=into,
         action="rows",
-        statements=tuple(shown),
+        statements=tuple(_shown(wish, table, into, lines=lines)),
         rows=table.rows,
         notes=notes,
     )
     parents = {key.parent for key in tables.foreign_keys(sides.production, into, of_others=False)}
     return TableJob(step=step, table=table, work=into, as_lines=lines, parents=frozenset(parents))
+
+
+def _shown(wish: CopyWish, table: Table, into: TableName, *, lines: bool) -> Iterator[str]:
+    if wish.missing:
+        names = ", ".join(quoted(c.name) for c in table.stored)
+        insert = f"INSERT INTO {quoted_name(into)} ({names}) VALUES ..."
+        how = made_lines.load(into, table).decode() if lines else insert
+        yield f"{how};  -- rows whose key production lacks"
+    if wish.changed:
+        where = " AND ".join(f"{quoted(c.name)} = ..." for c in table.key)
+        yield f"UPDATE {quoted_name(into)} SET ... WHERE {where};  -- one for each row that differs"
 
 
 def _require_same_columns(table: Table, there: Table) -> None:
