@@ -54,7 +54,7 @@ def destination(endpoint: str, prefix: str) -> S3Destination:
     """The bucket, with a key."""
     return S3Destination(
         name="bench",
-        place="bench",
+        address="bench",
         prefix=prefix,
         instance="bench",
         bucket=BUCKET,

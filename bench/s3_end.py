@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> None:
     )
     destination = S3Destination(
         name="bench",
-        place="bench",
+        address="bench",
         prefix=f"ours-{given.segment}-{given.encrypted}",
         instance="bench",
         bucket=BUCKET,

@@ -12,7 +12,7 @@ from zbackup.clock import Clock, SystemClock
 from zbackup.config.clones import Replica
 from zbackup.config.retention import Retention as RetentionTable
 from zbackup.config.settings import Instance, Settings
-from zbackup.config.ship import S3Place, Ship, ZfsPlace
+from zbackup.config.ship import S3Address, Ship, ZfsAddress
 from zbackup.destinations.base import Destination
 from zbackup.engines.base import Copier, Engine, LogFollower, LogReader, Recovery, Undoer
 from zbackup.engines.mongodb.options import ConnectOptions as MongoConnectOptions
@@ -138,7 +138,7 @@ def expected(settings: Settings, instance: Instance, now: datetime) -> Expected:
 
 def _is_elsewhere(ship: Ship, instance: Instance) -> bool:
     """Tell whether what is shipped there is on another pool than the instance's."""
-    if isinstance(ship.to, ZfsPlace) and not ship.to.host:
+    if isinstance(ship.to, ZfsAddress) and not ship.to.host:
         return ship.to.dataset.partition("/")[0] != instance.datasets[0].partition("/")[0]
     return True
 
@@ -175,7 +175,7 @@ def daemon_lock(settings: Settings) -> Path:
 
 def clone_names(settings: Settings) -> list[str]:
     """Names of all clones of all instances."""
-    return [clone.name for place in _places(settings) for clone, _ in clones(Zfs(run), place)]
+    return [clone.name for parent in _places(settings) for clone, _ in clones(Zfs(run), parent)]
 
 
 def _places(settings: Settings) -> tuple[str, ...]:
@@ -330,7 +330,7 @@ def _ship_destination(settings: Settings, instance: Instance, ship: Ship) -> Shi
 def destination(settings: Settings, instance: str, ship: Ship) -> Destination:
     """Return the adapter of the destination where that instance has its copies; connects to nothing."""
     match ship.to:
-        case S3Place() as to:
+        case S3Address() as to:
             # Reading boto3 takes over half a second: only who has a bucket waits for that.
             from zbackup.destinations.s3 import from_config
 
@@ -340,7 +340,7 @@ def destination(settings: Settings, instance: str, ship: Ship) -> Destination:
 
             return ZfsDestination(
                 name=ship.label,
-                place=str(to),
+                address=str(to),
                 root=to.dataset,
                 instance=instance,
                 target=_ssh(ship, to) if to.host else None,
@@ -349,7 +349,7 @@ def destination(settings: Settings, instance: str, ship: Ship) -> Destination:
             )
 
 
-def _ssh(ship: Ship, to: ZfsPlace) -> SshHost:
+def _ssh(ship: Ship, to: ZfsAddress) -> SshHost:
     return SshHost(
         host=to.host,
         user=to.user,

@@ -136,7 +136,7 @@ def _attempt(ctx: Context, destination: ShipDestination, *, take_over: bool) -> 
 
 
 def _line(turn: _Turn, done: Round) -> str:
-    where = f"{turn.context.instance} at {turn.destination.adapter.place}"
+    where = f"{turn.context.instance} at {turn.destination.adapter.address}"
     if done.end is None:
         return f"{where}: there is nothing of the log to archive yet"
     size = tables.size(done.appended) if done.appended else "nothing new"

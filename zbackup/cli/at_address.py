@@ -16,7 +16,7 @@ from zbackup.cli.options import Options
 from zbackup.cli.progress import shown
 from zbackup.config.from_address import Access, Wanted, access, require_below, settings_for
 from zbackup.config.settings import Settings
-from zbackup.config.ship import S3Place, Ship, ZfsPlace
+from zbackup.config.ship import S3Address, Ship, ZfsAddress
 from zbackup.destinations.base import Destination
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.address_survey import Found, choose, require_readable, survey
@@ -123,7 +123,7 @@ class Elsewhere:
     def require_same_pool(self) -> None:
         """Raise UsageError where clones of what lies there cannot go below that dataset."""
         to = self.reached.to
-        pool = to.dataset.partition("/")[0] if isinstance(to, ZfsPlace) and not to.host else ""
+        pool = to.dataset.partition("/")[0] if isinstance(to, ZfsAddress) and not to.host else ""
         if pool and self.below and self.below.partition("/")[0] != pool:
             raise UsageError(
                 f"--run-at-destination clones what lies at {to}, and a clone stays on its pool: "
@@ -246,7 +246,7 @@ def _survey(wanted: Elsewhere) -> list[Found]:
     def opened(path: str, name: str) -> Destination:
         return destination(below(reached, path), name)
 
-    everywhere = not isinstance(reached.to, S3Place)
+    everywhere = not isinstance(reached.to, S3Address)
     return survey(destination(reached, ""), opened, wanted.instance, everywhere=everywhere)
 
 
@@ -266,7 +266,7 @@ def _settings(found: Found, wanted: Elsewhere, base: str) -> tuple[Settings, str
 
 def below(reached: Access, path: str) -> Access:
     """The same address, at a path below it."""
-    if not path or not isinstance(reached.to, ZfsPlace):
+    if not path or not isinstance(reached.to, ZfsAddress):
         return reached
     to = dataclasses.replace(reached.to, dataset=f"{reached.to.dataset}/{path}")
     return dataclasses.replace(reached, to=to)

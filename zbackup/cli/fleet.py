@@ -18,7 +18,7 @@ from zbackup.cli.received import age
 from zbackup.config.from_address import Access, access
 from zbackup.config.load import load
 from zbackup.config.settings import Settings
-from zbackup.config.ship import S3Place
+from zbackup.config.ship import S3Address
 from zbackup.config.units import dataset_name_is_valid
 from zbackup.config.zone import local_zone
 from zbackup.destinations.base import Destination
@@ -232,7 +232,7 @@ def _elsewhere(reached: Access) -> tuple[list[Member], int]:
 
     found = of_address(at_address.destination(reached, ""), opened)
     if not found:
-        what = "bucket" if isinstance(reached.to, S3Place) else "dataset"
+        what = "bucket" if isinstance(reached.to, S3Address) else "dataset"
         raise NotFound(f"there is no backup at {reached.to}: is it the {what} that hosts ship to?")
     # An address tells no more names than this, whoever wrote them, and not how many more there are.
     return found, int(len(found) >= MOST_INSTANCES)

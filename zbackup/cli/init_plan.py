@@ -8,7 +8,7 @@ from pathlib import Path
 from zbackup.cli import init_questions as questions
 from zbackup.cli.init_options import Bucket, Wishes
 from zbackup.config.settings import Settings
-from zbackup.config.ship import S3Place, ZfsPlace, place
+from zbackup.config.ship import S3Address, ZfsAddress, parse_address
 from zbackup.config.units import instance_name_is_valid
 from zbackup.jobs.init.discover import is_ordinary
 from zbackup.jobs.init.look import mountpoints
@@ -155,10 +155,10 @@ def named(words: list[str]) -> dict[str, str]:
 
 def _copies(text: str, directory: Path, name: str, bucket: Bucket, *, host_key: bool) -> Copies:
     """The table of a destination: where its keys are follows from its name."""
-    match place(text):
-        case ZfsPlace(host=""):
+    match parse_address(text):
+        case ZfsAddress(host=""):
             return Copies(to=text, name="copies")
-        case S3Place():
+        case S3Address():
             return Copies(to=text, name="offsite", kind="s3", table=tuple(_bucket(directory, name, bucket)))
         case _:
             table = [("identity", quoted(str(directory / "offsite.sshkey")))]
@@ -179,8 +179,8 @@ def _bucket(directory: Path, name: str, bucket: Bucket) -> Iterator[tuple[str, s
 
 def known_hosts_line(to: str, key: str) -> str:
     """The line for the host of an address: [host]:port where the port is another than ssh's own (sshd(8))."""
-    there = place(to)
-    if not isinstance(there, ZfsPlace) or not there.host:
+    there = parse_address(to)
+    if not isinstance(there, ZfsAddress) or not there.host:
         raise UsageError("--host-key is for copies by ssh")
     at = f"[{there.host}]:{there.port}" if there.port not in (0, 22) else there.host
     return f"{at} {key}\n"

@@ -10,7 +10,7 @@ from zbackup.cli import init_text
 from zbackup.cli.init_options import Bucket
 from zbackup.cli.output import tell
 from zbackup.config.s3 import url
-from zbackup.config.ship import S3Place, place
+from zbackup.config.ship import S3Address, parse_address
 from zbackup.config.units import instance_name_is_valid
 from zbackup.model.errors import Declined, UsageError
 from zbackup.model.setup import Step
@@ -76,7 +76,7 @@ def copies() -> str:
 def require_address(text: str) -> None:
     """Raise UsageError for what is no address of a destination."""
     try:
-        place(text)
+        parse_address(text)
     except ValueError as problem:
         raise UsageError(f'"{text}" is not {problem}') from None
 
@@ -119,7 +119,7 @@ def require_bucket(copies: str, found: Bucket) -> None:
 
 def in_bucket(text: str) -> bool:
     """Tell whether an address names a bucket."""
-    return isinstance(place(text), S3Place)
+    return isinstance(parse_address(text), S3Address)
 
 
 def administrator(where: str, problem: str) -> tuple[str, str] | None:

@@ -65,14 +65,14 @@ REMARKS = 18
 class Listing:
     """An instance's backups, the moments that can be reached with them, and those that can be restored as
     they are. `drills` are the verdicts there are, by the identity of the backup. Of an address that
-    no configuration names, `place` is that, and `servers` are the newest backups of each server. `foreign`
+    no configuration names, `address` is that, and `servers` are the newest backups of each server. `foreign`
     are the snapshots of others, where they are wanted."""
 
     catalog: Catalog
     window: Window | None
     as_they_are: tuple[Backup, ...] = ()
     drills: Mapping[str, Verdict] = field(default_factory=dict)
-    place: str = ""
+    address: str = ""
     servers: tuple[Backup, ...] = ()
     foreign: tuple[Foreign, ...] | None = None
 
@@ -123,7 +123,7 @@ def _look_there(rebuilt: Rebuilt) -> Listing:
     """With whose backups they are: nobody has said so."""
     found = rebuilt.found
     listing = _look_at(rebuilt.context, rebuilt.context.destinations[0].name)
-    return replace(listing, place=found.place, servers=tuple(found.servers))
+    return replace(listing, address=found.address, servers=tuple(found.servers))
 
 
 def _look_at(ctx: Context, at: str) -> Listing:
@@ -157,7 +157,7 @@ def _shape(done: Done[Listing]) -> dict[str, Any]:
         else None,
         "as_they_are": [b.name for b in done.result.as_they_are],
         "unreadable": json_shapes.unreadable(catalog.unreadable),
-        **(_place_shape(done.result) if done.result.place else {}),
+        **(_place_shape(done.result) if done.result.address else {}),
         **(
             {"foreign": list(map(_foreign_shape, done.result.foreign))}
             if done.result.foreign is not None
@@ -168,7 +168,7 @@ def _shape(done: Done[Listing]) -> dict[str, Any]:
 
 def _place_shape(listing: Listing) -> dict[str, Any]:
     return {
-        "place": listing.place,
+        "place": listing.address,
         "servers": [
             {
                 "engine": newest.record.engine,
@@ -227,7 +227,7 @@ def _is_plain_log(backup: Backup) -> bool:
 def render(instance: str, listing: Listing, zone: ZoneInfo, *, logs: bool = False) -> str:
     """One instance's backups for people, with what can be reached below; `logs`: one by one those, too, that
     restores took to read the log from."""
-    lines = [f"Instance {instance}" + (f" at {listing.place}" if listing.place else "")]
+    lines = [f"Instance {instance}" + (f" at {listing.address}" if listing.address else "")]
     lines += [f"  {described(newest)}, newest {newest.name}" for newest in listing.servers]
     if listing.catalog.backups:
         opens = {b.record.backup for b in listing.as_they_are}
@@ -242,7 +242,7 @@ def render(instance: str, listing: Listing, zone: ZoneInfo, *, logs: bool = Fals
         lines += _folded(folded)
     if listing.window:
         # Of an address alone zbackup window knows nothing.
-        lines += _reach("" if listing.place else instance, listing.window, zone)
+        lines += _reach("" if listing.address else instance, listing.window, zone)
     if listing.as_they_are:
         lines += tables.as_they_are(instance, listing.as_they_are, alone=listing.window is None)
     elif not listing.window:

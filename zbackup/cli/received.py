@@ -88,23 +88,23 @@ def age(text: str) -> timedelta:
 def _configured(options: Options, settings: Settings, most: timedelta | None) -> list[Received]:
     remembered = Journal(settings.daemon.state_dir).read()
     runs = bool(holder(app.daemon_lock(settings)))
-    places: dict[str, list[Kept]] = {}
+    roots: dict[str, list[Kept]] = {}
     with shown(options) as progress:
         for instance in settings.instance.values():
             ctx = app.context(settings, instance, progress)
             for ship, destination in zip(instance.ship, ctx.destinations, strict=True):
                 if here := destination.adapter.here:
                     scheduled = bool(ship.prune or ship.verify)
-                    places.setdefault(here, []).append(
+                    roots.setdefault(here, []).append(
                         kept_at(ctx, destination, remembered, scheduled=scheduled)
                     )
-    if not places:
+    if not roots:
         raise NotFound(
             'no backups are received here by the configuration ([[instance.NAME.ship]] to = "zfs:..."): '
             "name the dataset that they lie below, zbackup received tank/backups"
         )
     return [
-        look(Zfs(), SystemClock(), root, kept, most=most, daemon_runs=runs) for root, kept in places.items()
+        look(Zfs(), SystemClock(), root, kept, most=most, daemon_runs=runs) for root, kept in roots.items()
     ]
 
 
@@ -161,7 +161,7 @@ def _log_shape(lot: ArchivedLot) -> dict[str, Any]:
 
 
 def render(report: Received, zone: ZoneInfo) -> str:
-    """One place for people."""
+    """One root for people."""
     rows = [
         *((lot.instance, _newest(lot, zone)) for lot in report.lots),
         *((f"{lot.instance} log", _log(lot)) for lot in report.logs if lot.age is not None),

@@ -158,7 +158,7 @@ def _print(options: Options, turns: Sequence[_Turn]) -> None:
 
 def _shape(turn: _Turn) -> dict[str, Any]:
     about = {"instance": turn.context.instance, "destination": turn.destination.name}
-    about["place"] = turn.destination.adapter.place
+    about["place"] = turn.destination.adapter.address
     match turn.result:
         case ZbackupError() as error:
             return about | {"error": output.describe_error(error)}

@@ -155,7 +155,7 @@ def _shape(done: Done[Verified]) -> dict[str, Any]:
     proven = report.proven if report else ()
     return {
         "destination": destination.name if destination else None,
-        "place": destination.adapter.place if destination else None,
+        "place": destination.adapter.address if destination else None,
         "compared": [plain(b.name) for b in report.compared] if report else [],
         "only_there": [plain(b.name) for b in report.alone] if report else [],
         "read": [
@@ -201,7 +201,7 @@ def _lines(done: Done[Verified]) -> list[str]:
     good = "the same" if report.compared else "sound" if report.proven else "nothing to compare"
     verdict = "DIFFERENT" if report.problems else good
     return [
-        f"Instance {done.context.instance} at {report.destination.adapter.place}: {verdict}",
+        f"Instance {done.context.instance} at {report.destination.adapter.address}: {verdict}",
         f"  compared   {_how_many(len(report.compared))}, {len(report.alone)} more that are only there",
         *(f"  read       {_read(each)}" for each in report.read),
         *(["  read       nothing"] if not report.read and not report.proven else []),

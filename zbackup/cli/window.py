@@ -35,10 +35,10 @@ zbackup window --cluster shop       what all members of a sharded MongoDB hold
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """An instance's window; of an address that no configuration names, `place` is that."""
+    """An instance's window; of an address that no configuration names, `address` is that."""
 
     report: WindowReport
-    place: str = ""
+    address: str = ""
 
 
 def command(  # noqa: PLR0913  a parameter is an option of the command line
@@ -87,7 +87,7 @@ def _look_there(rebuilt: Rebuilt) -> Seen:
     """The window of what lies at an address. No retention policy is known of it: nothing is promised."""
     report = window_at(rebuilt.context, rebuilt.context.destinations[0])
     trust = report.on_trust.partition(";")[0]
-    return Seen(replace(report, promised=None, lacking=(), on_trust=trust), rebuilt.found.place)
+    return Seen(replace(report, promised=None, lacking=(), on_trust=trust), rebuilt.found.address)
 
 
 def _of_cluster(options: Options, name: str, at: str | None) -> None:
@@ -137,22 +137,22 @@ def _shape(done: Done[Seen]) -> dict[str, Any]:
         }
         if report.promised
         else None,
-        **({"place": done.result.place} if done.result.place else {}),
+        **({"place": done.result.address} if done.result.address else {}),
     }
 
 
 def _text(reports: list[Done[Seen]]) -> str:
-    shown = ("\n".join(render(d.context, d.result.report, d.result.place)) for d in reports)
+    shown = ("\n".join(render(d.context, d.result.report, d.result.address)) for d in reports)
     return prose.fold("\n\n".join(shown))
 
 
-def render(ctx: Context, report: WindowReport, place: str = "") -> list[str]:
-    """One instance's window for people; `place` is the address that it is at, "" for a configured one."""
+def render(ctx: Context, report: WindowReport, address: str = "") -> list[str]:
+    """One instance's window for people; `address` is the address that it is at, "" for a configured one."""
 
     def say(moment: datetime) -> str:
         return local_text(moment.replace(microsecond=0), ctx.zone)
 
-    title = f"Instance {ctx.instance}{f' at {place}' if place else ''}"
+    title = f"Instance {ctx.instance}{f' at {address}' if address else ''}"
     if report.as_they_are and not report.window.ranges:
         return [title, *tables.as_they_are(ctx.instance, report.as_they_are, alone=True)]
     if not report.window.ranges:

@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 
 from zbackup.config import units
 from zbackup.config.lines import Path_
-from zbackup.config.ship import default_name, place
+from zbackup.config.ship import default_name, parse_address
 from zbackup.config.table import Table
 from zbackup.model.archive import ArchiveRules
 
@@ -56,6 +56,6 @@ def _named(row: object) -> str:
     if not isinstance(row, dict):
         return ""
     try:
-        return row.get("name") or default_name(place(row.get("to")))
+        return row.get("name") or default_name(parse_address(row.get("to")))
     except PydanticCustomError:
         return ""

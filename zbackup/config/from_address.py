@@ -15,7 +15,7 @@ from zbackup.config.load import parse
 from zbackup.config.rules import inside
 from zbackup.config.s3 import url
 from zbackup.config.settings import Settings
-from zbackup.config.ship import Place, S3Place, Ship, ZfsPlace, place
+from zbackup.config.ship import DestinationAddress, S3Address, Ship, ZfsAddress, parse_address
 from zbackup.config.units import dataset_name_is_valid, instance_name_is_valid
 from zbackup.model.errors import ConfigError, UsageError, VerificationFailed
 from zbackup.model.printable import printable
@@ -29,7 +29,7 @@ class Access:
     server that is not AWS. `identity`, `known_hosts` and `sudo` are about ssh.
     """
 
-    to: Place
+    to: DestinationAddress
     keys: tuple[Path, ...] = ()
     endpoint: str = ""
     identity: Path | None = None
@@ -86,7 +86,7 @@ def access(
     """The address that somebody wrote, with what belongs to it. Raise UsageError for what does not."""
     which = "--from"
     try:
-        to = place(address)
+        to = parse_address(address)
         which = "--endpoint"
         endpoint = url(endpoint) if endpoint else ""
         if "@" in endpoint:
@@ -96,8 +96,8 @@ def access(
             )
     except PydanticCustomError as wrong:
         raise UsageError(f"{which} wants {wrong.message()}") from wrong
-    remote = isinstance(to, ZfsPlace) and to.host
-    if not isinstance(to, S3Place) and (keys or endpoint):
+    remote = isinstance(to, ZfsAddress) and to.host
+    if not isinstance(to, S3Address) and (keys or endpoint):
         raise UsageError("--key and --endpoint are about a bucket: --from s3://bucket/prefix")
     if not remote and (identity or known_hosts or sudo):
         raise UsageError("--identity, --known-hosts and --sudo are about another host: --from ssh://...")

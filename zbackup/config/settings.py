@@ -17,7 +17,7 @@ from zbackup.config.retention import Retention
 from zbackup.config.schedule import Daemon, Notify, Schedule, pause
 from zbackup.config.secret import SecretRef, secret_ref, uri_ref
 from zbackup.config.service import Service
-from zbackup.config.ship import Ship, ZfsPlace
+from zbackup.config.ship import Ship, ZfsAddress
 from zbackup.config.table import Table
 from zbackup.config.web import Web
 from zbackup.config.zone import local_zone
@@ -172,8 +172,8 @@ class Instance(Table):
     @property
     def clones_elsewhere(self) -> tuple[str, ...]:
         """Datasets below which clones of its copies are made, on each other pool of this host with copies."""
-        places = (ship.to for ship in self.ship)
-        pools = (p.dataset.partition("/")[0] for p in places if isinstance(p, ZfsPlace) and not p.host)
+        addresses = (ship.to for ship in self.ship)
+        pools = (a.dataset.partition("/")[0] for a in addresses if isinstance(a, ZfsAddress) and not a.host)
         own = self.clones_dataset.partition("/")[0]
         # Not "zbackup", which may be what the copies themselves lie in.
         return tuple(dict.fromkeys(f"{pool}/zbackup-clones" for pool in pools if pool != own))

@@ -22,7 +22,7 @@ _S3 = re.compile(
     r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(?P<prefix>[A-Za-z0-9!_.*'()/-]{0,200}))?"
 )
 _BUCKETS = 'an address such as "s3://bucket/prefix" (a bucket is 3 to 63 of a-z, 0-9, - and .)'
-_PLACES = (
+_ADDRESSES = (
     'an address such as "ssh://backup@host/tank/backups", "zfs:otherpool/backups" or "s3://bucket/prefix"'
 )
 _OPTION = re.compile(r"[^\x00-\x1f\x7f]+")
@@ -53,7 +53,7 @@ OPTIONS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ZfsPlace:
+class ZfsAddress:
     """A dataset that copies go below; `host` "" is this host, `port` 0 is ssh's own."""
 
     dataset: str
@@ -70,7 +70,7 @@ class ZfsPlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class S3Place:
+class S3Address:
     """A bucket, and what the keys of all objects begin with ("" for nothing)."""
 
     bucket: str
@@ -80,27 +80,27 @@ class S3Place:
         return "/".join(part for part in (f"s3://{self.bucket}", self.prefix) if part)
 
 
-Place = ZfsPlace | S3Place
+DestinationAddress = ZfsAddress | S3Address
 
 
-def place(value: object) -> Place:
-    """A destination's address."""
-    if isinstance(value, Place):
+def parse_address(value: object) -> DestinationAddress:
+    """Parse a destination's address. Raise as units.refuse does."""
+    if isinstance(value, DestinationAddress):
         return value
-    found = _place(value) if isinstance(value, str) else None
+    found = _address(value) if isinstance(value, str) else None
     if found is None:
         in_bucket = isinstance(value, str) and value.startswith("s3://")
-        units.refuse(_BUCKETS if in_bucket else _PLACES)
+        units.refuse(_BUCKETS if in_bucket else _ADDRESSES)
     return found
 
 
-def _place(text: str) -> Place | None:
+def _address(text: str) -> DestinationAddress | None:
     if text.startswith("s3://"):
         found = _S3.fullmatch(text)
-        return S3Place(bucket=found["bucket"], prefix=(found["prefix"] or "").strip("/")) if found else None
+        return S3Address(bucket=found["bucket"], prefix=(found["prefix"] or "").strip("/")) if found else None
     if text.startswith("zfs:"):
         dataset = text.removeprefix("zfs:")
-        return ZfsPlace(dataset=dataset) if units.dataset_name_is_valid(dataset) else None
+        return ZfsAddress(dataset=dataset) if units.dataset_name_is_valid(dataset) else None
     try:
         parts = urlsplit(text)
         port = parts.port or 0
@@ -114,7 +114,7 @@ def _place(text: str) -> Place | None:
         return None
     if not units.dataset_name_is_valid(dataset):
         return None
-    return ZfsPlace(dataset=dataset, host=host.strip("[]"), user=user, port=port)
+    return ZfsAddress(dataset=dataset, host=host.strip("[]"), user=user, port=port)
 
 
 def destination_name(value: object) -> str:
@@ -195,9 +195,9 @@ class Ssh(Table):
 
 
 class Ship(Table):
-    """A place that this instance's backups are copied to. `[[...]]`: there may be several."""
+    """A destination that this instance's backups are copied to. `[[...]]`: there may be several."""
 
-    to: Annotated[Place, BeforeValidator(place)] = Field(
+    to: Annotated[DestinationAddress, BeforeValidator(parse_address)] = Field(
         description="dataset that the copies go below: `ssh://user@host:port/pool/path`, or `zfs:pool/path` "
         "on this host; or a bucket: `s3://bucket/prefix`"
     )
@@ -257,8 +257,8 @@ class Ship(Table):
         return self.name or default_name(self.to)
 
 
-def default_name(to: Place) -> str:
+def default_name(to: DestinationAddress) -> str:
     """The host's name, or the pool's, or the bucket's, made fit for a name."""
-    known = to.bucket if isinstance(to, S3Place) else to.host or to.dataset.partition("/")[0]
+    known = to.bucket if isinstance(to, S3Address) else to.host or to.dataset.partition("/")[0]
     plain = re.sub(r"[^a-z0-9_.-]", "-", known.lower())
     return plain.lstrip("_.-")[:40] or "there"

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic_core import PydanticCustomError
 
 from zbackup.config.lines import Path_
-from zbackup.config.ship import Place, S3Place, default_name, place
+from zbackup.config.ship import DestinationAddress, S3Address, default_name, parse_address
 from zbackup.model.schedule import parted
 
 Found = tuple[Path_, str]
@@ -18,7 +18,7 @@ def of_ship(_: str, table: dict[str, Any]) -> Iterator[Found]:
     rows = rows if isinstance(rows, list) else []
     seen: dict[str, int] = {}
     for number, row in enumerate(rows):
-        to = _place(row.get("to")) if isinstance(row, dict) else None
+        to = _address(row.get("to")) if isinstance(row, dict) else None
         if to is None:
             continue
         name = row.get("name") or default_name(to)
@@ -34,7 +34,7 @@ def of_ship(_: str, table: dict[str, Any]) -> Iterator[Found]:
                 ("ship", number, "prune"),
                 "nothing says what is kept there, so nothing would go: add retention = { keep = [...] }",
             )
-        if isinstance(to, S3Place) or to.host:
+        if isinstance(to, S3Address) or to.host:
             continue
         yield from ((("ship", number, "to"), text) for text in _overlaps(to.dataset, table))
     schedule = table.get("schedule")
@@ -47,8 +47,8 @@ def of_pings(_: str, table: dict[str, Any]) -> Iterator[Found]:
     notify, rows = table.get("notify"), table.get("ship")
     pings = notify.get("ping") if isinstance(notify, dict) else None
     rows = rows if isinstance(rows, list) else []
-    places = [(row, _place(row.get("to"))) for row in rows if isinstance(row, dict)]
-    known = [row.get("name") or default_name(to) for row, to in places if to]
+    addresses = [(row, _address(row.get("to"))) for row in rows if isinstance(row, dict)]
+    known = [row.get("name") or default_name(to) for row, to in addresses if to]
     for job in pings if isinstance(pings, dict) else ():
         kind, destination = parted(job)
         # Any other word is refused as it is; it may be a URL in the place of the job.
@@ -63,12 +63,12 @@ def _has_rules(retention: object) -> bool:
 PAIRS = (("access_key", "secret_key"), ("object_lock", "object_lock_days"))
 
 
-def _bucket_alone(row: dict[str, Any], to: Place) -> Iterator[Found]:
+def _bucket_alone(row: dict[str, Any], to: DestinationAddress) -> Iterator[Found]:
     """Tell what only a bucket has, and what comes in pairs."""
     table = row.get("s3")
     if not isinstance(table, dict):
         return
-    if not isinstance(to, S3Place):
+    if not isinstance(to, S3Address):
         yield ("s3",), f"{to} is no bucket: only s3://... has these settings"
     for one, other in PAIRS:
         for given, missing in ((one, other), (other, one)):
@@ -82,9 +82,9 @@ def _bucket_alone(row: dict[str, Any], to: Place) -> Iterator[Found]:
         )
 
 
-def _place(value: object) -> Place | None:
+def _address(value: object) -> DestinationAddress | None:
     try:
-        return place(value)
+        return parse_address(value)
     except PydanticCustomError:
         return None
 

@@ -173,14 +173,14 @@ class Archiving(Protocol):
 
 
 class Destination(Protocol):
-    """A place that is configured. Nothing is connected to before connect()."""
+    """A configured destination. Nothing is connected to before connect()."""
 
     @property
     def name(self) -> str:
         """The configured name: unique for the instance, and part of the names of holds and bookmarks."""
 
     @property
-    def place(self) -> str:
+    def address(self) -> str:
         """Its address, for people."""
 
     @property

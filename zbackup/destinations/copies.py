@@ -96,7 +96,7 @@ def instance_without_home(root: str, copy: Snapshot) -> str:
 
 
 def by_server(backups: Sequence[Backup]) -> list[list[Backup]]:
-    """The backups of each server that shares this place under one instance's name; order is kept.
+    """The backups of each server that shares this address under one instance's name; order is kept.
 
     A line is of one dataset, so backups with a line in common are of one server, however its datasets are
     called since, and whichever were added. Where streams lie beside each other, two servers with datasets
@@ -114,8 +114,8 @@ def by_server(backups: Sequence[Backup]) -> list[list[Backup]]:
         found = [each for each in found if each not in joined]
         members = [b for _, others in joined for b in others]
         found.append((lines.union(*(each[0] for each in joined)), [*members, backup]))
-    place = {b.record.backup: number for number, b in enumerate(backups)}
-    sets = (sorted(members, key=lambda b: place[b.record.backup]) for _, members in found)
+    order = {b.record.backup: number for number, b in enumerate(backups)}
+    sets = (sorted(members, key=lambda b: order[b.record.backup]) for _, members in found)
     return [server for members in sets for server in _taking_turns(members)]
 
 

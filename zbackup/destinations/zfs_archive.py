@@ -44,14 +44,14 @@ class LocalLogs:
     """`home` is ROOT/INSTANCE on this host."""
 
     home: str
-    place: str
+    address: str
     runner: Runner
 
     def archived(self) -> ArchiveInventory:
         directory = self._dataset.directory()
         if directory is None:
-            return ArchiveInventory(place=self.place)
-        return LogStore(directory).archived(self.place)
+            return ArchiveInventory(address=self.address)
+        return LogStore(directory).archived(self.address)
 
     def claim(self, server: str, epoch: int, writer: str) -> str:
         return LogStore(self._dataset.prepared()).claim(server, epoch, writer)
@@ -81,7 +81,7 @@ class RemoteLogs:
     """`home` is ROOT/INSTANCE on a host whose gate does what is asked for; `command` makes one end of it."""
 
     home: str
-    place: str
+    address: str
     command: Callable[[tuple[str, ...]], Command]
 
     def archived(self) -> ArchiveInventory:
@@ -102,7 +102,7 @@ class RemoteLogs:
                     problems.append(str(problem))
         ordered = tuple(sorted(files, key=lambda each: each.file))
         return ArchiveInventory(
-            place=self.place, files=ordered, problems=tuple(problems), leftovers=tuple(leftovers)
+            address=self.address, files=ordered, problems=tuple(problems), leftovers=tuple(leftovers)
         )
 
     def claim(self, server: str, epoch: int, writer: str) -> str:
@@ -124,7 +124,7 @@ class RemoteLogs:
                 try:
                     chunk = Chunk.parse(line.decode("ascii", "replace").removesuffix("\n"))
                 except ValueError as strange:
-                    raise VerificationFailed(f"{file} at {self.place}: {strange}") from strange
+                    raise VerificationFailed(f"{file} at {self.address}: {strange}") from strange
                 yield chunk, _exactly(answer, chunk.size)
 
     def remove(self, file: LogFileId) -> None:
@@ -150,10 +150,10 @@ class RemoteLogs:
         """Return the error that the other side meant, by its exit status: it is a zbackup, or there is
         none."""
         said = (failure.stderr.strip().splitlines() or ["no message"])[-1].removeprefix("zbackup: ")
-        where = f"{said} (on {failure.where or self.place})"
+        where = f"{said} (on {failure.where or self.address})"
         if failure.returncode == _NOT_FOUND or f"{LOG_COMMAND!r} is not" in said:
             return NoArchive(
-                f"{self.place} takes no log archive: over ssh that needs the gate of this zbackup there "
+                f"{self.address} takes no log archive: over ssh that needs the gate of this zbackup there "
                 f"(zbackup gate as the key's forced command)"
             )
         if type(failure) is not CommandFailed:

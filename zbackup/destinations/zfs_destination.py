@@ -52,7 +52,7 @@ class ZfsSession:
 
     root: str
     home: str
-    place: str
+    address: str
     zfs: ZfsStreams
     command: Callable[[tuple[str, ...]], Command]
     logs: Logs
@@ -62,7 +62,7 @@ class ZfsSession:
         found = [line for line in self.zfs.lines(self.home) if line.name != LOG]
         if not found:
             self.require_root()
-        return Inventory(place=self.place, lines=tuple(found))
+        return Inventory(address=self.address, lines=tuple(found))
 
     def store(self, part: OutgoingStream, sender: Command, meter: Meter) -> int:
         target = f"{self.home}/{part.line}"
@@ -103,7 +103,7 @@ class ZfsSession:
 
     def fetch(self, step: StreamStep, token: str, receiver: Command, meter: Meter) -> int:
         if token and self.zfs.token(token) is None:
-            raise NotResumable(f"{step.copy} at {self.place}: what was fetched of it cannot be continued")
+            raise NotResumable(f"{step.copy} at {self.address}: what was fetched of it cannot be continued")
         argv = resume_argv(token, raw=self._raw(step)) if token else self._send(step)
         return transfer(self.command(argv), receiver, meter)
 
@@ -167,14 +167,15 @@ class ZfsSession:
         """Raise NotFound for want of the address: a pool that was not imported is no empty one."""
         if not Zfs(self.zfs.runner).exists(self.root):
             raise NotFound(
-                f"there is no dataset {self.root} at {self.place}: import its pool, or make the dataset there"
+                f"there is no dataset {self.root} at {self.address}: import its pool, or make the dataset "
+                "there"
             )
 
     def _confirm(self, name: str, guid: int) -> None:
         found = self.zfs.guid(name)
         if found != guid:
             raise VerificationFailed(
-                f"{name} at {self.place} has guid {found}, not {guid}: it is not what was sent"
+                f"{name} at {self.address} has guid {found}, not {guid}: it is not what was sent"
             )
 
 
@@ -183,7 +184,7 @@ class ZfsDestination:
     """`target` None: this host. `control` is what the sockets of ssh connections are called like."""
 
     name: str
-    place: str
+    address: str
     root: str
     instance: str
     target: SshHost | None
@@ -212,13 +213,13 @@ class ZfsDestination:
         found = [(path, name) for path, _, name in named if instance_name_is_valid(name)]
         own = self.root.rpartition("/")[2]
         if any(instance_without_home(self.root, s) == own for s in snapshots):
-            raise NotFound(f"{self.place} is that of the instance {own} alone: name the dataset above it")
+            raise NotFound(f"{self.address} is that of the instance {own} alone: name the dataset above it")
         return found[:MOST_INSTANCES]
 
     @contextmanager
     def connect(self) -> Iterator[ZfsSession]:
         if self.target is None:
-            here = LocalLogs(home=self._home, place=self.place, runner=self.runner)
+            here = LocalLogs(home=self._home, address=self.address, runner=self.runner)
             yield self._session(self.runner, self._local, here)
             return
         # A name of its own: who ends a connection that others go through ends their streams.
@@ -229,7 +230,7 @@ class ZfsDestination:
             def command(argv: tuple[str, ...]) -> Command:
                 return _remote(ssh, argv)
 
-            there = RemoteLogs(home=self._home, place=self.place, command=command)
+            there = RemoteLogs(home=self._home, address=self.address, command=command)
             yield self._session(ssh, command, there)
         finally:
             ssh.close()
@@ -244,7 +245,7 @@ class ZfsDestination:
         return ZfsSession(
             root=self.root,
             home=self._home,
-            place=self.place,
+            address=self.address,
             zfs=ZfsStreams(runner),
             command=command,
             logs=logs,

@@ -203,11 +203,12 @@ class ArchivedFile:
 class ArchiveInventory:
     """All archived files of an instance at a destination, in the order of LogFileId.
 
-    `place` is where that is, for people. `problems` are what lies there and cannot be understood. `leftovers`
-    are files whose removal was cut short: nothing of them counts, and removing them again takes them away.
+    `address` is where that is, for people. `problems` are what lies there and cannot be understood.
+    `leftovers` are files whose removal was cut short: nothing of them counts, and removing them again takes
+    them away.
     """
 
-    place: str
+    address: str
     files: tuple[ArchivedFile, ...] = ()
     problems: tuple[str, ...] = ()
     leftovers: tuple[LogFileId, ...] = ()
@@ -249,7 +250,7 @@ class ArchiveRules:
 
 
 def inventory_of(
-    place: str, files: Iterable[ArchivedFile], problems: Iterable[str], headless: Iterable[LogFileId]
+    address: str, files: Iterable[ArchivedFile], problems: Iterable[str], headless: Iterable[LogFileId]
 ) -> ArchiveInventory:
     """The inventory of files, in order, and of `headless` ones, whose beginning is missing. Pure.
 
@@ -264,7 +265,7 @@ def inventory_of(
     for file in sorted(headless):
         (left if file.server in oldest and file < oldest[file.server] else lost).append(file)
     return ArchiveInventory(
-        place=place,
+        address=address,
         files=ordered,
         problems=(*problems, *(f"{file}: its beginning is missing" for file in lost)),
         leftovers=tuple(left),

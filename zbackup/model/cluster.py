@@ -35,7 +35,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
-    """The places of a restored cluster's members: of each by the name of its replica set, as HOST:PORT.
+    """The addresses of a restored cluster's members: of each by the name of its replica set, as HOST:PORT.
 
     `config` names the config server's set. `key` is what the members know each other by, where the original
     asks for logins.
@@ -49,7 +49,7 @@ class Addresses:
         """SET/HOST:PORT, as a cluster's metadata have it. Raise KeyError for a set that is no member's."""
         return f"{replica_set}/{self.hosts[replica_set]}"
 
-    def place(self, replica_set: str) -> tuple[str, int]:
+    def address(self, replica_set: str) -> tuple[str, int]:
         """Host and port of that. Raise KeyError for a set that is no member's."""
         host, _, port = self.hosts[replica_set].rpartition(":")
         return host, int(port)
@@ -81,7 +81,7 @@ def is_host(text: str) -> bool:
 
 
 def addresses(config: str, shards: Sequence[str], key: str = "") -> Addresses:
-    """The places of all members, each as SET/HOST:PORT.
+    """The addresses of all members, each as SET/HOST:PORT.
 
     Raise UsageError unless they are those of a cluster, and the key is one; what it is is not told.
     """

@@ -104,9 +104,9 @@ class TargetDataset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """One look at what a destination has of an instance. `place` is where that is, for people."""
+    """One look at what a destination has of an instance. `address` is where that is, for people."""
 
-    place: str
+    address: str
     lines: tuple[TargetDataset, ...] = ()
 
     def line(self, name: str) -> TargetDataset | None:

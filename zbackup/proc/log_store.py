@@ -47,7 +47,7 @@ class LogStore:
 
     directory: Path
 
-    def archived(self, place: str = "") -> ArchiveInventory:
+    def archived(self, address: str = "") -> ArchiveInventory:
         """All that is there, and what cannot be understood."""
         files: list[ArchivedFile] = []
         problems: list[str] = []
@@ -68,7 +68,7 @@ class LogStore:
                     problems.append(f"{server}/{name}: {problem}")
                 except FileNotFoundError:
                     continue  # it was removed meanwhile
-        return inventory_of(place, files, problems, headless)
+        return inventory_of(address, files, problems, headless)
 
     def newest(self, server: str) -> ArchivedFile | None:
         """The file of a server that was begun last; None where there is none of it. Raise ValueError where

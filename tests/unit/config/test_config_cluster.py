@@ -123,7 +123,7 @@ def test_members_on_several_hosts_know_each_other_by_a_key_where_the_original_as
                 needed = record is asking and login == "original" and not given
                 with pytest.raises(UsageError, match="--cluster-key") if needed else nullcontext():
                     require_key(login, record, Serving(port=0, addresses=where))
-    assert where and where.key == "c2VjcmV0" and where.place("rs0") == ("h", 2)
+    assert where and where.key == "c2VjcmV0" and where.address("rs0") == ("h", 2)
 
 
 @pytest.mark.parametrize(

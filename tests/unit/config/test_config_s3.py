@@ -6,7 +6,7 @@ import pytest
 
 from zbackup.app import choose_one, context
 from zbackup.config.load import parse
-from zbackup.config.ship import S3Place
+from zbackup.config.ship import S3Address
 from zbackup.destinations.s3.destination import S3Destination
 from zbackup.model.errors import ConfigError
 from zbackup.model.progress import Silent
@@ -39,7 +39,7 @@ def problems(text: str) -> list[str]:
 
 def test_a_bucket_needs_nothing_but_its_address() -> None:
     (ship,) = parse(INSTANCE + 'to = "s3://my.bucket/some/prefix/"').instance["shop"].ship
-    assert (ship.to, ship.label) == (S3Place(bucket="my.bucket", prefix="some/prefix"), "my.bucket")
+    assert (ship.to, ship.label) == (S3Address(bucket="my.bucket", prefix="some/prefix"), "my.bucket")
     assert str(ship.to) == "s3://my.bucket/some/prefix"
     assert destination(BUCKET).storing.encrypts is False
 

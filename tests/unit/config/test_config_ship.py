@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from zbackup.config.load import parse
 from zbackup.config.settings import Settings
-from zbackup.config.ship import ZfsPlace, _place
+from zbackup.config.ship import ZfsAddress, _place
 from zbackup.model.errors import ConfigError
 from zbackup.model.schedule import Interval
 
@@ -26,16 +26,16 @@ def problems(*tables: str) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ("zfs:vault/backups", ZfsPlace(dataset="vault/backups")),
-        ("ssh://vault/tank", ZfsPlace(dataset="tank", host="vault")),
+        ("zfs:vault/backups", ZfsAddress(dataset="vault/backups")),
+        ("ssh://vault/tank", ZfsAddress(dataset="tank", host="vault")),
         (
             "ssh://backup@vault.example.net:2222/tank/my%20backups",
-            ZfsPlace(dataset="tank/my backups", host="vault.example.net", user="backup", port=2222),
+            ZfsAddress(dataset="tank/my backups", host="vault.example.net", user="backup", port=2222),
         ),
-        ("ssh://b@[fe80::1]:22/tank", ZfsPlace(dataset="tank", host="fe80::1", user="b", port=22)),
+        ("ssh://b@[fe80::1]:22/tank", ZfsAddress(dataset="tank", host="fe80::1", user="b", port=22)),
     ],
 )
-def test_places(text: str, wanted: ZfsPlace) -> None:
+def test_places(text: str, wanted: ZfsAddress) -> None:
     (ship,) = ships(f'to = "{text}"').instance["shop"].ship
     assert ship.to == wanted
 

@@ -26,13 +26,13 @@ _OURS = re.compile(r"[0-9a-f]{64}(\.[0-9]+)?")
 
 @dataclass(slots=True)
 class PageCache:
-    """Pages of one part of one bucket, which `place` names (endpoint, bucket, what its keys begin with).
+    """Pages of one part of one bucket, which `address` names (endpoint, bucket, what its keys begin with).
 
     They are in a directory below `home` of this user's own. Nothing is kept if that is None.
     """
 
     home: Path | None
-    place: tuple[str, ...]
+    address: tuple[str, ...]
 
     def take(self, entry: Entry) -> bytes | None:
         """The page as it was kept; None when it is not here, or not as it was."""
@@ -89,10 +89,10 @@ class PageCache:
         found = secure_files.stat(own)
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
             raise ValueError(f"{own} is not a directory of this user's alone")
-        return own / _hashed(*self.place)
+        return own / _hashed(*self.address)
 
     def _name(self, entry: Entry) -> str:
-        return _hashed(*self.place, entry.key, entry.etag, str(entry.size))
+        return _hashed(*self.address, entry.key, entry.etag, str(entry.size))
 
 
 NO_CACHE = PageCache(None, ())

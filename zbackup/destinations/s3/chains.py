@@ -161,12 +161,12 @@ def _taken(manifest: Manifest) -> str:
     return manifest.record.get("taken", "")
 
 
-def inventory_of(found: BucketContents, place: str, rules: Chains, now: datetime) -> Inventory:
+def inventory_of(found: BucketContents, address: str, rules: Chains, now: datetime) -> Inventory:
     """The lines as a planner needs them. A stream whose chain is broken is no copy."""
     names = sorted({stream.line for stream in (*found.whole, *found.begun)})
     held = in_order(found)
     lines = (_line(n, found, [h for h in held if h.part.line == n], rules, now) for n in names)
-    return Inventory(place=place, lines=tuple(lines))
+    return Inventory(address=address, lines=tuple(lines))
 
 
 def _line(

@@ -58,8 +58,8 @@ class Bucket:
         self._server.close()
 
     @property
-    def place(self) -> str:
-        return self._server.place
+    def address(self) -> str:
+        return self._server.address
 
     def put(self, key: str, body: bytes | bytearray, digest: bytes) -> None:
         """Store an object of which `digest` is the SHA-256; the server checks it."""
@@ -91,7 +91,7 @@ class Bucket:
             answer = self._client.get_object(**self._name, Key=key)
             with contextlib.closing(answer["Body"]) as body:
                 if answer["ContentLength"] > most:
-                    raise VerificationFailed(f"{self.place}/{key} is larger than it can be")
+                    raise VerificationFailed(f"{self.address}/{key} is larger than it can be")
                 return _whole(body, answer["ContentLength"])
 
         return self._server.ask("get", key, fetch)
@@ -107,7 +107,7 @@ class Bucket:
             answer = self._client.get_object(**self._name, Key=key)
             with contextlib.closing(answer["Body"]) as body:
                 if answer["ContentLength"] != size:
-                    raise VerificationFailed(f"{self.place}/{key} is not what was stored: it is damaged")
+                    raise VerificationFailed(f"{self.address}/{key} is not what was stored: it is damaged")
                 return use(partial(_fill, body))
 
         return self._server.ask("get", key, attempt)
@@ -162,7 +162,7 @@ class Bucket:
             return parsedate_to_datetime(said)
         except ValueError as wrong:
             raise BucketRefused(
-                f"{self.place} does not say what time it has, but {said!r}", "Date"
+                f"{self.address} does not say what time it has, but {said!r}", "Date"
             ) from wrong
 
     def delete(self, key: str) -> None:

@@ -25,10 +25,10 @@ from zbackup.model.shipping import OutgoingStream
 
 @dataclass(frozen=True, slots=True)
 class Committer:
-    """Commits backups in an instance's part of a bucket, which people call `place`. `look` lists it."""
+    """Commits backups in an instance's part of a bucket, which people call `address`. `look` lists it."""
 
     pages: ManifestStore
-    place: str
+    address: str
     look: Callable[[], BucketContents]
 
     @property
@@ -47,7 +47,7 @@ class Committer:
             ways = [s for s in found.whole if (s.line, s.guid) == (part.line, part.guid)]
             exact = [s for s in ways if s.base == part.base]
             if not ways:
-                raise VerificationFailed(f"{part.line}@{part.name} is not whole at {self.place}")
+                raise VerificationFailed(f"{part.line}@{part.name} is not whole at {self.address}")
             pages.append(self._part(part, (exact or ways)[0]))
         manifest = Manifest(
             committed=when,
@@ -74,7 +74,7 @@ class Committer:
             self._bucket.put(key, body, hashlib.sha256(body).digest())
             self.pages.known.pop(key, None)
         elif [p.guid for p in there.parts] != [p.guid for p in manifest.parts]:
-            raise VerificationFailed(f"{self._bucket.place}/{key} is there already, of other snapshots")
+            raise VerificationFailed(f"{self._bucket.address}/{key} is there already, of other snapshots")
 
     def _prove(self, manifest: Manifest, parts: Sequence[OutgoingStream]) -> None:
         """Once more, now that who looks sees the manifest. Take it back if anything that it needs is gone."""
@@ -83,7 +83,7 @@ class Committer:
             for part, page in zip(parts, manifest.parts, strict=True):
                 stream = StreamId(line=page.line, guid=page.guid, base=page.base)
                 if ways.to(page.line, page.guid) is None or self._page(part, stream) != page:
-                    raise VerificationFailed(f"{stream} is not whole at {self.place} any more")
+                    raise VerificationFailed(f"{stream} is not whole at {self.address} any more")
         except (VerificationFailed, NotFound) as wrong:
             self._take_back(manifest)
             raise VerificationFailed(
@@ -116,7 +116,7 @@ class Committer:
         present = {found: entry.size for entry in entries if (found := segment_of(entry.key))}
         for number, segment in enumerate(page.segments):
             if present.get((number, segment.sha256)) != segment.size:
-                raise VerificationFailed(f"segment {number} of {stream} is not at {self.place} any more")
+                raise VerificationFailed(f"segment {number} of {stream} is not at {self.address} any more")
         return PartPage(
             line=part.line,
             snapshot=part.name,
@@ -142,6 +142,6 @@ class Committer:
         except BucketRefused as refused:
             return (
                 f"{said}: the next run stores it again when somebody has deleted "
-                f"{self._bucket.place}/{page}, which these credentials may not ({refused.code})"
+                f"{self._bucket.address}/{page}, which these credentials may not ({refused.code})"
             )
         return f"{said}: the next run stores it again"

@@ -31,7 +31,7 @@ class S3Destination:
     """
 
     name: str
-    place: str
+    address: str
     prefix: str
     instance: str
     bucket: str
@@ -59,7 +59,7 @@ class S3Destination:
             names = list(islice(filter(instance_name_is_valid, bucket.folders(above)), MOST_INSTANCES))
             found = [("", n) for n in names if any(bucket.list(Layout(root_of(self.prefix, n)).backups))]
         if not found and {"backups", "streams"} <= set(names):
-            raise NotFound(f"{self.place} is that of one instance alone: name the prefix above it")
+            raise NotFound(f"{self.address} is that of one instance alone: name the prefix above it")
         return found
 
     def _opened(self) -> Bucket:
@@ -72,11 +72,11 @@ class S3Destination:
             yield S3Session(
                 bucket=bucket,
                 layout=layout,
-                place=self.place,
+                address=self.address,
                 storing=self.storing,
                 now=self.now,
                 logs=S3Logs(
-                    bucket, layout.root, self.place, self.storing, locked=bool(self.table.object_lock)
+                    bucket, layout.root, self.address, self.storing, locked=bool(self.table.object_lock)
                 ),
                 pages=ManifestStore(
                     bucket=bucket,

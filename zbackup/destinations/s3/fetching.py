@@ -96,7 +96,7 @@ def _buffers(way: StreamAccess, page: StreamIndex, count: int) -> list[bytearray
 
 def _require_whole(way: StreamAccess, page: StreamIndex, tree: bytes, whole: bytes) -> None:
     if (page.tree_sha256 or tree, page.sha256 or whole) != (tree, whole):
-        raise VerificationFailed(f"{way.stream} at {way.bucket.place} is not the stream it was")
+        raise VerificationFailed(f"{way.stream} at {way.bucket.address} is not the stream it was")
 
 
 def _get(way: StreamAccess, page: StreamIndex, number: int, buffer: bytearray) -> bytes:
@@ -115,10 +115,10 @@ def _get(way: StreamAccess, page: StreamIndex, number: int, buffer: bytearray) -
                 inside.readinto(room)
                 problem = ""
         if inside.end() != segment.sha256:
-            raise VerificationFailed(f"{way.bucket.place}/{key} is not what was stored: it is damaged")
+            raise VerificationFailed(f"{way.bucket.address}/{key} is not what was stored: it is damaged")
         inside.require_opened()
         if problem:
-            raise VerificationFailed(f"{way.bucket.place}/{key} {problem}")
+            raise VerificationFailed(f"{way.bucket.address}/{key} {problem}")
 
     try:
         way.bucket.fetch(key, segment.size, use)

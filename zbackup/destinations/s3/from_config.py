@@ -7,7 +7,7 @@ from pathlib import Path
 from zbackup.clock import Clock
 from zbackup.config.s3 import S3
 from zbackup.config.secret import SecretRef
-from zbackup.config.ship import S3Place, Ship
+from zbackup.config.ship import S3Address, Ship
 from zbackup.destinations.s3.chains import Chains
 from zbackup.destinations.s3.destination import S3Destination
 from zbackup.destinations.s3.encryption import KeyFiles, parse_key
@@ -15,11 +15,11 @@ from zbackup.destinations.s3.settings import StorageSettings
 from zbackup.model.errors import ConfigError
 
 
-def destination(ship: Ship, to: S3Place, instance: str, clock: Clock, cache: Path) -> S3Destination:
+def destination(ship: Ship, to: S3Address, instance: str, clock: Clock, cache: Path) -> S3Destination:
     """Nothing is read or connected to yet, secrets neither. Pages are kept below the directory `cache`."""
     return S3Destination(
         name=ship.label,
-        place=str(to),
+        address=str(to),
         prefix=to.prefix,
         instance=instance,
         bucket=to.bucket,

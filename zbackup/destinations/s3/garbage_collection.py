@@ -147,7 +147,7 @@ class Collector:
     def _require_readable(self, found: BucketContents) -> None:
         for key, problem in found.unreadable[:1]:
             raise VerificationFailed(
-                f"{self._bucket.place}/{key} cannot be read, so that nobody knows which streams it "
+                f"{self._bucket.address}/{key} cannot be read, so that nobody knows which streams it "
                 f"needs, and none is taken away: {problem}"
             )
 
@@ -161,7 +161,7 @@ class Collector:
             raise VerificationFailed(
                 f"{name} is not taken away: the backup {lacking.called} lacks a stream, so that nobody knows "
                 "which others it needs; bring it back (an older version of the object may do), or delete the "
-                f"manifest {self._bucket.place}/{self.pages.layout.manifest(lacking.backup)}"
+                f"manifest {self._bucket.address}/{self.pages.layout.manifest(lacking.backup)}"
             )
         more = set(others.doubtful()) - set(found.doubtful()) if self.pages.sealed_only else set()
         why = {s: text for s in more if (text := self._foreign(s))}

@@ -66,7 +66,7 @@ class S3Logs:
 
     bucket: Bucket
     root: str
-    place: str
+    address: str
     storing: StorageSettings
     locked: bool = False
     _known: dict[str, list[_Object]] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class S3Logs:
             elif objects:
                 headless.append(file)
         more = [f"and {len(problems) - _TOLD} more"] if len(problems) > _TOLD else []
-        return inventory_of(self.place, files, (*problems[:_TOLD], *more), headless)
+        return inventory_of(self.address, files, (*problems[:_TOLD], *more), headless)
 
     def claim(self, server: str, epoch: int, writer: str) -> str:
         """See destinations.base.Archiving.claim_log."""
@@ -107,7 +107,7 @@ class S3Logs:
         try:
             return bytes(self.bucket.get(key, _MOST_CLAIM)).decode("ascii", "replace")
         except NotFound as gone:
-            raise VerificationFailed(f"{key} at {self.place}: taken away meanwhile") from gone
+            raise VerificationFailed(f"{key} at {self.address}: taken away meanwhile") from gone
 
     def append(self, file: LogFileId, chunk: Chunk, data: bytes) -> int:
         """See destinations.base.Archiving.append_log."""
@@ -193,7 +193,7 @@ class S3Logs:
         stored = self.bucket.put_new(f"{self._of(file)}{chunk}", body)
         # What a run stored that was cut is encrypted with another key, and the same otherwise.
         if not stored and self._get(file, chunk) != data:
-            raise VerificationFailed(f"{file} at {self.place} has something else at {chunk.begin}")
+            raise VerificationFailed(f"{file} at {self.address} has something else at {chunk.begin}")
         return len(body)
 
     def _first_good(self, file: LogFileId, chunks: Sequence[Chunk]) -> tuple[Chunk, bytes]:
@@ -211,7 +211,7 @@ class S3Logs:
             if len(data) == chunk.size and hashlib.sha256(data).hexdigest() == chunk.sha256:
                 return chunk, data
             why = why or VerificationFailed(
-                f"{self.place}: {file}, bytes {chunk.begin} to {chunk.end} are not what was archived"
+                f"{self.address}: {file}, bytes {chunk.begin} to {chunk.end} are not what was archived"
             )
         raise why or AssertionError("there is one at least")
 
@@ -233,7 +233,7 @@ class S3Logs:
 
     def _get(self, file: LogFileId, chunk: Chunk) -> bytes:
         """The bytes; whether they are the right ones their hash tells. Raise VerificationFailed."""
-        where = f"{self.place}: {file}, bytes {chunk.begin} to {chunk.end}"
+        where = f"{self.address}: {file}, bytes {chunk.begin} to {chunk.end}"
         try:
             found = self.bucket.get(f"{self._of(file)}{chunk}", MOST_CHUNK + _AROUND)
         except NotFound as gone:

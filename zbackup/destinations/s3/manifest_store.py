@@ -74,7 +74,7 @@ class ManifestStore:
         return self.known[entry.key]
 
     def _manifest(self, key: str, body: bytes | bytearray) -> Manifest:
-        where = f"{self.bucket.place}/{key}"
+        where = f"{self.bucket.address}/{key}"
         manifest = manifest_from(body, where)
         if self.layout.manifest(manifest.backup) != key:
             raise VerificationFailed(f"{where} is another backup's manifest")
@@ -88,7 +88,7 @@ class ManifestStore:
         A page that is longer than its segments that are there account for is not read.
         """
         key = self.layout.whole(stream)
-        where = f"{self.bucket.place}/{key}"
+        where = f"{self.bucket.address}/{key}"
         listed = sum(1 for _ in self.bucket.list(self.layout.segments(stream)))
         body = self.bucket.get(key, most_of_page(listed))
         page = whole_from(body, where)
@@ -107,7 +107,7 @@ class ManifestStore:
     def require_agreed(self, manifest: Manifest, stream: StreamId, proven: Proven) -> None:
         """Raise VerificationFailed when what the manifest says of the stream is not true, or the manifest was
         changed, and Refused when the key that proves it is not here."""
-        where = f"{self.bucket.place}/{self.layout.manifest(manifest.backup)}"
+        where = f"{self.bucket.address}/{self.layout.manifest(manifest.backup)}"
         parts = [p for p in manifest.parts if (p.line, p.guid) == (stream.line, stream.guid)]
         if any(p.stream_sha256 != proven.sha256 for p in parts if p.base == stream.base):
             raise VerificationFailed(f"the page of {stream} is not the one that {where} was written for")

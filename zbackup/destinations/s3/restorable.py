@@ -17,7 +17,7 @@ from zbackup.model.snapshot import Snapshot
 _LACKING = "a stream that it needs is gone or damaged: zbackup verify --at says which"
 
 
-def copies_of(found: BucketContents, place: str, *, keyless: bool) -> Copies:
+def copies_of(found: BucketContents, address: str, *, keyless: bool) -> Copies:
     """The committed backups of which every stream is there. `keyless`: no key is here to prove seals by.
 
     Their snapshots are what a receiver would have, in the lines' names; `createtxg` is just their order here.
@@ -45,7 +45,7 @@ def copies_of(found: BucketContents, place: str, *, keyless: bool) -> Copies:
         backups.append(Backup(record=record, snapshots=shown))
     unproven = ""
     if keyless and any(manifest.encryption for manifest in found.manifests):
-        unproven = f"backups at {place} are signed, and this host cannot tell forged ones: give it the key"
+        unproven = f"backups at {address} are signed, and this host cannot tell forged ones: give it the key"
     return Copies(tuple(backups), tuple(unreadable), unproven=unproven)
 
 

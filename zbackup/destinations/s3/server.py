@@ -115,7 +115,7 @@ class Server:
         self.client: Any = self.ask("connect", "", lambda: _client(table))
 
     @property
-    def place(self) -> str:
+    def address(self) -> str:
         return f"s3://{self._bucket}"
 
     def ask(self, verb: str, key: str, request: Callable[[], Result]) -> Result:
@@ -128,11 +128,11 @@ class Server:
             answer = refused.response
             raise self.refusal(verb, key, answer.get("Error", {}), date_of(answer)) from refused
         except (NoCredentialsError, ProfileNotFound) as missing:
-            raise BucketRefused(f"no credentials for {self.place}: {missing}", "NoCredentials") from missing
+            raise BucketRefused(f"no credentials for {self.address}: {missing}", "NoCredentials") from missing
         except (BotoCoreError, HTTPError, HTTPException, OSError) as failure:
             stranger = _stranger(failure)
             raise ConnectionFailed(
-                ("s3", verb), -1, stranger or str(failure), self._table.endpoint or self.place
+                ("s3", verb), -1, stranger or str(failure), self._table.endpoint or self.address
             ) from failure
 
     def _tries(self, verb: str, key: str) -> Retrying:
@@ -157,7 +157,7 @@ class Server:
         """Tell what an error of the server's (Code, Message) is called; `date` is when it was, at the
         server."""
         code, message = str(error.get("Code", "")), str(error.get("Message", "")).strip()
-        where = f"{self.place}/{key}"
+        where = f"{self.address}/{key}"
         if code in ABSENT:
             return NotFound(f"there is no object {where}")
         advice = ADVICE.get(code, "")

@@ -47,7 +47,7 @@ class S3Session:
 
     bucket: Bucket
     layout: Layout
-    place: str
+    address: str
     storing: StorageSettings
     now: Callable[[], datetime]
     pages: ManifestStore
@@ -74,14 +74,14 @@ class S3Session:
     def inventory(self) -> Inventory:
         found = self.found()
         for key, problem in found.unreadable[:1]:
-            raise VerificationFailed(f"{self.bucket.place}/{key}: {problem}")
-        return inventory_of(found, self.place, self.storing.chains, self.now())
+            raise VerificationFailed(f"{self.bucket.address}/{key}: {problem}")
+        return inventory_of(found, self.address, self.storing.chains, self.now())
 
     def found(self) -> BucketContents:
         return look(self.pages, self.storing.parallel)
 
     def copies(self) -> Copies:
-        return copies_of(self.found(), self.place, keyless=self.storing.keys is None)
+        return copies_of(self.found(), self.address, keyless=self.storing.keys is None)
 
     def stream_steps(self, wanted: Sequence[Snapshot]) -> Sequence[StreamStep]:
         return legs_to(self.found(), wanted, self._called)
@@ -94,7 +94,7 @@ class S3Session:
     def _called(self, stream: StreamId) -> str:
         begun = StreamHeaders(self.pages).of(stream)
         if begun is None:
-            raise VerificationFailed(f"how {stream} was stored is not to be found at {self.place}")
+            raise VerificationFailed(f"how {stream} was stored is not to be found at {self.address}")
         return begun.snapshot
 
     def fetch(self, step: StreamStep, token: str, receiver: Command, meter: Meter) -> int:
@@ -194,7 +194,7 @@ class S3Session:
         return self._way(stream, page.begun, self._key(stream, page.begun))
 
     def _key(self, stream: StreamId, header: StreamHeader) -> DataKey | None:
-        return self.pages.sealing.open_stream(stream, header, f"{self.place}: {stream}")
+        return self.pages.sealing.open_stream(stream, header, f"{self.address}: {stream}")
 
     def abort(self, line: str) -> None:
         found = self.found()
@@ -209,7 +209,7 @@ class S3Session:
                 log.warning("s3.stream_stays", stream=str(stream), error=str(refused))
 
     def commit(self, record: Record, parts: Sequence[OutgoingStream], when: str) -> None:
-        Committer(self.pages, self.place, self.found).commit(record, parts, when)
+        Committer(self.pages, self.address, self.found).commit(record, parts, when)
 
     def _going_on(self, stream: StreamId, begun: StreamHeader) -> StreamAccess:
         log.info("s3.stream_continued", stream=str(stream), host=begun.host)
@@ -236,7 +236,7 @@ class S3Session:
         body = to_json(begun)
         if not self.bucket.put_new(self.layout.begun(stream), body):
             if self._is_taken(stream):
-                raise Taken(f"another zbackup has just begun to store {stream} at {self.place}")
+                raise Taken(f"another zbackup has just begun to store {stream} at {self.address}")
             self.bucket.put(self.layout.begun(stream), body, hashlib.sha256(body).digest())
         return self._way(stream, begun, key)
 

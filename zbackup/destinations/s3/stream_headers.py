@@ -26,7 +26,7 @@ class StreamHeaders:
         with a key that is not here.
         """
         key = self.pages.layout.begun(stream)
-        where = f"{self.pages.bucket.place}/{key}"
+        where = f"{self.pages.bucket.address}/{key}"
         try:
             header = begun_from(self.pages.bucket.get(key, MOST_HEADER), where)
         except NotFound:
@@ -67,7 +67,7 @@ class StreamHeaders:
     def _foreign_header(self, stream: StreamId, entry: Entry | None) -> str:
         if entry is None:
             return f"how {stream} was stored is not to be found"
-        where = f"{self.pages.bucket.place}/{entry.key}"
+        where = f"{self.pages.bucket.address}/{entry.key}"
         kept = self.pages.cache.take(entry)
         try:
             body = kept or self.pages.bucket.get(entry.key, MOST_HEADER)
@@ -93,9 +93,11 @@ class StreamHeaders:
         except (VerificationFailed, Refused) as wrong:
             return f"{wrong}: {mended}"
         if found is None:
-            return f"{self.pages.bucket.place}/{key} is gone: {mended}, and so does the next commit"
+            return f"{self.pages.bucket.address}/{key} is gone: {mended}, and so does the next commit"
         return (
-            "" if found == said else f"{self.pages.bucket.place}/{key} is not what stream.json says: {mended}"
+            ""
+            if found == said
+            else f"{self.pages.bucket.address}/{key} is not what stream.json says: {mended}"
         )
 
     def mend(self, streams: Iterable[StreamId]) -> None:

@@ -200,7 +200,7 @@ def archive_once(
     Of another host's archive, too: unless `take_over`, which begins a new epoch.
     """
     with archive_lock(ctx, destination), destination.adapter.connect() as session:
-        ctx.progress.phase("archiving the log", destination.adapter.place)
+        ctx.progress.phase("archiving the log", destination.adapter.address)
         archiver = Archiver(ctx, destination, stop, take_over)
         found = archiver.round(require_archiving(destination, session))
         again = bool(found.gap or found.new_epoch or found.appends)
@@ -221,7 +221,7 @@ def ready(ctx: Context, destination: ShipDestination) -> str:
     with destination.adapter.connect() as session:
         inventory = require_archiving(destination, session).archived()
     if inventory.problems:
-        raise VerificationFailed(f"{inventory.place}: {inventory.problems[0]}")
+        raise VerificationFailed(f"{inventory.address}: {inventory.problems[0]}")
     subject = _subject(ctx, destination, ctx.clock.monotonic())
     archived = inventory.of(server_key(subject.live.record.server_uuid))
     current = [each for each in archived if each.file.epoch == newest_epoch(archived)]
@@ -242,7 +242,7 @@ def archive_destinations(ctx: Context) -> tuple[ShipDestination, ...]:
 def require_archiving(destination: ShipDestination, session: object) -> Archiving:
     """Raise Refused where no log can be archived."""
     if not isinstance(session, Archiving):
-        raise Refused(f"{destination.adapter.place} takes no log archive")
+        raise Refused(f"{destination.adapter.address} takes no log archive")
     return session
 
 

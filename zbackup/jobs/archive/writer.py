@@ -43,7 +43,7 @@ def free_epoch(session: Archiving, server: str, newest: int, writer: str) -> int
 def taken(ctx: Context, destination: ShipDestination, epoch: int) -> Taken:
     """The error where another archives the epoch."""
     return Taken(
-        f"the log archive of {ctx.instance} at {destination.adapter.place} is another host's (epoch "
+        f"the log archive of {ctx.instance} at {destination.adapter.address} is another host's (epoch "
         f"{epoch}), which may still write to it: when that host is gone, or should not archive there, "
         f"zbackup archive {ctx.instance} --take-over begins a new epoch for this one"
     )

@@ -63,8 +63,8 @@ def _serving(ctx: Context, plan: RestorePlan, addresses: Addresses) -> Serving:
             f"{ctx.instance} is a {'config server' if role == CONFIG else 'shard'} by {plan.base.name}: its "
             f"address goes with {_OPTION[role]}"
         )
-    host, port = addresses.place(replica_set)
-    others = {addresses.place(member)[0] for member in addresses.hosts} - {host}
+    host, port = addresses.address(replica_set)
+    others = {addresses.address(member)[0] for member in addresses.hosts} - {host}
     require_reachable(host, _own_address(host), others)
     return Serving(port=port, replica_set=replica_set, role=role, host=host, addresses=addresses)
 

@@ -114,7 +114,7 @@ def drill(
     VerificationFailed when a table is damaged.
     """
     with one_at_a_time(ctx, WHAT):
-        ctx.progress.phase("looking", f"which backup, at {destination.adapter.place}")
+        ctx.progress.phase("looking", f"which backup, at {destination.adapter.address}")
         plan = plan_at(ctx, destination, between=between)
         here = destination.adapter.here
         source = DestinationSource(destination, run_at_destination=bool(here))

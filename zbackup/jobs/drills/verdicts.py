@@ -103,7 +103,7 @@ def _where(ctx: Context) -> Context:
     beside those."""
     if not ctx.elsewhere or ctx.zfs.exists(_pool(ctx.clones)):
         return ctx
-    return next((ctx.at(place) for place in ctx.elsewhere if ctx.zfs.exists(_pool(place))), ctx)
+    return next((ctx.at(clones) for clones in ctx.elsewhere if ctx.zfs.exists(_pool(clones))), ctx)
 
 
 def _pool(dataset: str) -> str:

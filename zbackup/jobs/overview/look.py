@@ -179,7 +179,7 @@ def _backup(
 
 
 def _destinations(ctx: Context, status: Status) -> tuple[overview.Destination, ...]:
-    addresses = {destination.name: destination.adapter.place for destination in ctx.destinations}
+    addresses = {destination.name: destination.adapter.address for destination in ctx.destinations}
     archives = {each.destination: each for each in status.archives}
     found = []
     for each in status.shipped:

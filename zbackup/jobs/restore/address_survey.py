@@ -17,11 +17,11 @@ Opened = Callable[[str, str], Destination]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The backups of an instance at `place`, which is the address or, with `path`, below it."""
+    """The backups of an instance at `address`: the one that was given or, with `path`, below that."""
 
     instance: str
     path: str
-    place: str
+    address: str
     copies: Copies
 
     @property
@@ -31,7 +31,9 @@ class Found:
 
     def __str__(self) -> str:
         servers = "; ".join(f"{described(newest)}, newest {newest.name}" for newest in self.servers)
-        return f"{self.instance}{f' at {self.place}' if self.path else ''} ({servers or 'none can be read'})"
+        return (
+            f"{self.instance}{f' at {self.address}' if self.path else ''} ({servers or 'none can be read'})"
+        )
 
     def newest(self, base: str = "") -> Backup:
         """The newest backup; with `base` the one of that name.
@@ -41,15 +43,16 @@ class Found:
         named = [b for b in self.copies.backups if base in ("", b.name)]
         known = [b for b in named if b.record.engine in ENGINES]
         if not named:
-            raise NotFound(f"there is no backup {base} of {self.instance} at {self.place}")
+            raise NotFound(f"there is no backup {base} of {self.instance} at {self.address}")
         if not known:
             raise Refused(
-                f"the backups of {self.instance} at {self.place} are of no engine that is known here"
+                f"the backups of {self.instance} at {self.address} are of no engine that is known here"
             )
         if len({b.record.engine for b in known}) > 1:
             each = "; ".join(f"{b.name} of {b.record.engine}" for b in self.servers)
             raise Refused(
-                f"{self.instance} at {self.place} has backups of several engines: {each}; choose with --base"
+                f"{self.instance} at {self.address} has backups of several engines: {each}; choose with "
+                "--base"
             )
         return known[-1]
 
@@ -60,23 +63,23 @@ def described(backup: Backup) -> str:
     return f"{record.engine} {record.server_version}, server {record.server_uuid}"
 
 
-def survey(address: Destination, opened: Opened, only: str = "", *, everywhere: bool = True) -> list[Found]:
+def survey(root: Destination, opened: Opened, only: str = "", *, everywhere: bool = True) -> list[Found]:
     """Find the instances whose backups lie there, or the instance `only`. Raise NotRecoverable for none at
     all.
 
     Raise Refused when what is there can be read with no key, or not with the one that was given. Without
     `everywhere`, where the instance is named, nothing else is looked for.
     """
-    named = [("", only)] if only and not everywhere else address.instances()
-    places = [(path, name) for path, name in named if only in ("", name)]
-    if not places:
+    named = [("", only)] if only and not everywhere else root.instances()
+    below = [(path, name) for path, name in named if only in ("", name)]
+    if not below:
         known = ", ".join(sorted({name for _, name in named})[:MOST_NAMED])
         raise NotRecoverable(
-            f"there is no backup of {only} at {address.place}; there is {known}"
+            f"there is no backup of {only} at {root.address}; there is {known}"
             if known
-            else f"there is no backup at {address.place}"
+            else f"there is no backup at {root.address}"
         )
-    return [_found(opened(path, name), path, name) for path, name in places]
+    return [_found(opened(path, name), path, name) for path, name in below]
 
 
 def _found(destination: Destination, path: str, instance: str) -> Found:
@@ -84,19 +87,19 @@ def _found(destination: Destination, path: str, instance: str) -> Found:
         copies = session.copies().to_restore()
     if copies.unproven:
         raise Refused(
-            f"the backups of {instance} at {destination.place} are encrypted: name the file with their key, "
-            "--key FILE"
+            f"the backups of {instance} at {destination.address} are encrypted: name the file with their "
+            "key, --key FILE"
         )
-    return Found(instance, path, destination.place, copies)
+    return Found(instance, path, destination.address, copies)
 
 
-def choose(found: Sequence[Found], place: str) -> Found:
+def choose(found: Sequence[Found], address: str) -> Found:
     """The one that there is. Raise UsageError where there are several, with what tells them apart."""
     if len(found) > 1:
         some = "; ".join(map(str, found[:MOST_NAMED])) + ("; ..." if len(found) > MOST_NAMED else "")
         same = len({each.instance for each in found}) == 1
         how = "with the address that it has here" if same else "with --instance NAME"
-        raise UsageError(f"backups of {len(found)} instances lie at {place}: {some}. Say which, {how}")
+        raise UsageError(f"backups of {len(found)} instances lie at {address}: {some}. Say which, {how}")
     (one,) = found
     return one
 
@@ -106,4 +109,4 @@ def require_readable(found: Found) -> None:
     if found.copies.backups:
         return
     reason = found.copies.unreadable[0][1] if found.copies.unreadable else "none is committed"
-    raise Refused(f"no backup of {found.instance} at {found.place} can be restored: {reason}")
+    raise Refused(f"no backup of {found.instance} at {found.address} can be restored: {reason}")

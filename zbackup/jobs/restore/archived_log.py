@@ -202,7 +202,7 @@ def _require_still_there(session: Archiving, damage: _Damage) -> None:
     wanted, listed = damage.chain.files[damage.number].file, {each.file for each in archived.files}
     if wanted not in listed:
         raise NotFound(
-            f"{wanted} was removed from the log archive at {archived.place} meanwhile, by a prune there or "
+            f"{wanted} was removed from the log archive at {archived.address} meanwhile, by a prune there or "
             "by hand: the same command chooses again"
         )
 

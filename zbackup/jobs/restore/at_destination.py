@@ -22,11 +22,11 @@ def at_destination(ctx: Context, destination: ShipDestination) -> Context:
     here = destination.adapter.here
     if not here:
         raise Refused(
-            f"{destination.name} is {destination.adapter.place}, which is not on this host: give the command "
-            "on that host, where its configuration has the same dataset as zfs:pool/path"
+            f"{destination.name} is {destination.adapter.address}, which is not on this host: give the "
+            "command on that host, where its configuration has the same dataset as zfs:pool/path"
         )
     pool = here.partition("/")[0]
-    return ctx.at(next(place for place in (ctx.clones, *ctx.elsewhere) if place.partition("/")[0] == pool))
+    return ctx.at(next(clones for clones in (ctx.clones, *ctx.elsewhere) if clones.partition("/")[0] == pool))
 
 
 def clone_there(ctx: Context, name: str, base: Backup, source: Backup) -> Catalog:

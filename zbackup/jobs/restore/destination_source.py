@@ -122,7 +122,7 @@ class DestinationSource:
     def opened(self, ctx: Context, target: RestoreTarget, options: RestoreOptions) -> Iterator[Opened]:
         """Bring the two backups here, which are held at the destination meanwhile."""
         name = options.name
-        ctx.progress.phase("looking", f"which backup, at {self.destination.adapter.place}")
+        ctx.progress.phase("looking", f"which backup, at {self.destination.adapter.address}")
         with ExitStack() as failed:
             with self.destination.adapter.connect() as session:
                 there = _look(ctx, session, options.epoch)
@@ -186,7 +186,7 @@ def _look(ctx: Context, session: Session, epoch: int | None) -> ArchivedCopies:
     if there.unknown:
         ctx.progress.note(f"archived log is not looked at: {there.unknown}")
     for problem in there.archive.problems[:1]:
-        ctx.progress.note(f"in the log archive at {there.archive.place}: {problem}")
+        ctx.progress.note(f"in the log archive at {there.archive.address}: {problem}")
     return there
 
 
@@ -212,17 +212,17 @@ def _latest(
     if not servers:
         return copies.backups
     newest = max((s[-1] for s in servers), key=lambda b: b.createtxg)
-    place = destination.adapter.place
+    address = destination.adapter.address
     if len(servers) > 1 and not options.accept_older:
         each = "; ".join(f"{s[-1].name} {_whose(s[-1])}" for s in servers)
         raise Refused(
-            f"backups of {len(servers)} servers lie at {place}, and the newest of each are {each}: say which "
-            f"is meant with --base NAME, or --accept-older to take {newest.name}, which arrived last"
+            f"backups of {len(servers)} servers lie at {address}, and the newest of each are {each}: say "
+            f"which is meant with --base NAME, or --accept-older to take {newest.name}, which arrived last"
         )
     if copies.unreadable and not options.accept_older:
         name, problem = copies.unreadable[0]
         raise Refused(
-            f"{name} at {place} cannot be read, and may be the newest ({problem}): --accept-older takes "
+            f"{name} at {address} cannot be read, and may be the newest ({problem}): --accept-older takes "
             f"{newest.name}, the newest that can be read"
         )
     return next(s for s in servers if s[-1] is newest)
@@ -241,7 +241,7 @@ def _choose(
 ) -> RecoveryPlan:
     """Base, log source and why. There is no live log to go on with: a backup has to reach the moment, or
     what was archived behind one."""
-    place, copies = destination.adapter.place, there.with_holders
+    address, copies = destination.adapter.address, there.with_holders
     if not copies.backups:
         raise NotRecoverable(_none(ctx, destination, copies))
     note_unreadable(ctx, copies.unreadable)
@@ -253,7 +253,7 @@ def _choose(
     choice = _choice(ctx, replace(copies, backups=backups), target, options.base)
     if (servers := len(by_server(copies.backups))) > 1:
         ctx.progress.note(
-            f"backups of {servers} servers, or from before the datasets were moved, lie at {place}: "
+            f"backups of {servers} servers, or from before the datasets were moved, lie at {address}: "
             f"{choice.base.name}, which is chosen, is {_whose(choice.base)}; --base NAME starts from another"
         )
     require_usable(ctx, choice)
@@ -264,7 +264,7 @@ def _choose(
         reached = max(b.record.complete_to for b in copies.backups if b.record.complete_to)
         archived = "and archived log " if there.carried else ""
         raise NotRecoverable(
-            f"the backups {archived}at {place} do not reach that moment: the last one they reach is "
+            f"the backups {archived}at {address} do not reach that moment: the last one they reach is "
             f"{local_text(reached, ctx.zone)} (--to latest){''.join(f'; {why}' for why in there.ends)}"
         )
     return choice
@@ -274,7 +274,7 @@ def _require_known(there: ArchivedCopies, destination: ShipDestination, options:
     """Raise Refused where there may be later log, unless what can be read will do."""
     if there.unknown and not options.accept_older:
         raise Refused(
-            f"the log archive at {destination.adapter.place} cannot be looked at, and may lead further "
+            f"the log archive at {destination.adapter.address} cannot be looked at, and may lead further "
             f"than the backups ({there.unknown}): --accept-older takes what the backups hold"
         )
 
@@ -333,7 +333,7 @@ def _choice(ctx: Context, copies: Copies, target: RestoreTarget, base: str) -> R
 
 
 def _none(ctx: Context, destination: ShipDestination, copies: Copies) -> str:
-    said = f"there is no committed backup of {ctx.instance} at {destination.adapter.place}"
+    said = f"there is no committed backup of {ctx.instance} at {destination.adapter.address}"
     return ": ".join((f"{said} that can be read", copies.unreadable[0][1])) if copies.unreadable else said
 
 

@@ -34,7 +34,7 @@ def search_copies(ctx: Context, destination: ShipDestination, wanted: LogFilter)
         there = archived_copies(session, session.copies().to_restore())
         backups = _needed(there.with_holders, wanted)
         if not backups:
-            raise NotRecoverable(f"no backup at {destination.adapter.place} holds a log")
+            raise NotRecoverable(f"no backup at {destination.adapter.address} holds a log")
         ends: dict[str, str] = {}
         for backup in sooner(backups, wanted):
             known = "" if wanted.backwards else ends.get(backup.record.log_id, "")

@@ -13,7 +13,7 @@ from zbackup.model.moment import local_text
 from zbackup.plan.recovery.archived import Carrier, carriers, chain_complete
 from zbackup.proc.pipeline import Meter
 
-NO_ARCHIVE = ArchiveInventory(place="")
+NO_ARCHIVE = ArchiveInventory(address="")
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,7 +159,7 @@ def _hold(
     held: list[Snapshot],
 ) -> None:
     """`held` are those that were."""
-    place = destination.adapter.place
+    address = destination.adapter.address
     for copy in copies:
         try:
             session.hold(tag, copy)
@@ -167,14 +167,15 @@ def _hold(
             raise
         except DatasetNotFound as gone:
             raise NotFound(
-                f"{copy} was destroyed at {place} meanwhile: the same command chooses again"
+                f"{copy} was destroyed at {address} meanwhile: the same command chooses again"
             ) from gone
         except CommandFailed as refused:
             # A command that failed, by its time limit for one, may have held it all the same.
             with suppress(CommandFailed):
                 session.release(tag, copy)
             ctx.progress.note(
-                f"it cannot be held at {place} ({refused}): a prune there before this is over may destroy it"
+                f"it cannot be held at {address} ({refused}): a prune there before this is over may destroy "
+                "it"
             )
             return
         held.append(copy)
@@ -199,7 +200,7 @@ def _release_all(
 
 def _note_kept(ctx: Context, destination: ShipDestination, tag: str, failure: ZbackupError) -> None:
     ctx.progress.note(
-        f"what was held at {destination.adapter.place} still is ({failure}); the next restore from there or "
-        f"zbackup prune --at {destination.name} of this host releases it, and so does "
+        f"what was held at {destination.adapter.address} still is ({failure}); the next restore from there "
+        f"or zbackup prune --at {destination.name} of this host releases it, and so does "
         f"zfs release '{tag}' SNAPSHOT over there"
     )

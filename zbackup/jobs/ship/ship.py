@@ -123,7 +123,7 @@ def ship(
     ConnectionFailed or CommandFailed (which says where) for what fails. `stop` cuts a stream.
     """
     with destination_lock(ctx, destination), destination.adapter.connect() as session:
-        ctx.progress.phase("looking at both sides", destination.adapter.place)
+        ctx.progress.phase("looking at both sides", destination.adapter.address)
         inventory = session.inventory()
         with ctx.instance_lock(f"zbackup ship to {destination.name} (planning)"):
             sides = _look(ctx, destination, inventory, initial=initial)
@@ -222,7 +222,7 @@ def _require_plan(ctx: Context, destination: ShipDestination, plan: ShipPlan) ->
             raise Diverged(diverged_text(ctx.instance, destination, plan))
         case NeedsInitial(datasets):
             raise Refused(
-                f"nothing of {', '.join(datasets)} is at {destination.adapter.place} yet, and a first copy "
+                f"nothing of {', '.join(datasets)} is at {destination.adapter.address} yet, and a first copy "
                 f"sends all of it: zbackup ship {ctx.instance} {destination.name} --initial"
             )
 
@@ -231,9 +231,9 @@ def diverged_text(instance: str, destination: ShipDestination, found: Divergence
     """Tell what is on each side, and what would go on without destroying anything."""
     here, there = ", ".join(found.here) or "no snapshot", ", ".join(found.there) or "no snapshot"
     return (
-        f"{found.dataset} and its copy {instance}/{found.line} at {destination.adapter.place} have diverged: "
-        f"{found.why}. Here: {here}. There: {there}. Nothing was changed. To continue and lose neither, "
-        f"set the old copies aside ({destination.adapter.aside}) and start again: "
+        f"{found.dataset} and its copy {instance}/{found.line} at {destination.adapter.address} have "
+        f"diverged: {found.why}. Here: {here}. There: {there}. Nothing was changed. To continue and lose "
+        f"neither, set the old copies aside ({destination.adapter.aside}) and start again: "
         f"zbackup ship {instance} {destination.name} --initial"
     )
 

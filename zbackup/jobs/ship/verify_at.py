@@ -64,7 +64,7 @@ def verify_at(
     connecting and reading raises, and Stopped when `stop` says so; a difference is a problem in the report.
     """
     with destination_lock(ctx, destination), destination.adapter.connect() as session:
-        ctx.progress.phase("looking at both sides", destination.adapter.place)
+        ctx.progress.phase("looking at both sides", destination.adapter.address)
         copies = session.copies()
         mine = _backups(ctx)
         here = {b.record.backup: b for b in mine or ()}
@@ -81,7 +81,9 @@ def verify_at(
             proven += _read_there(ctx, session, copies.backups[-1], most, meter)
         checked_log = check_log(ctx, session, copies, most, meter)
     problems += [f"{checked.name}: {text}" for checked in proven for text in checked.problems]
-    problems += [f"{r.snapshot} holds other data at {destination.adapter.place}" for r in read if not r.same]
+    problems += [
+        f"{r.snapshot} holds other data at {destination.adapter.address}" for r in read if not r.same
+    ]
     problems += list(checked_log.problems) if checked_log else []
     for text in problems:
         log.error("verify.different", destination=destination.name, problem=text)
@@ -115,7 +117,7 @@ def prove_at(ctx: Context, destination: ShipDestination, stop: Callable[[], bool
 
 
 def _nothing(ctx: Context, destination: ShipDestination) -> str:
-    return f"there is no committed backup of {ctx.instance} at {destination.adapter.place}"
+    return f"there is no committed backup of {ctx.instance} at {destination.adapter.address}"
 
 
 def _arrived_once(ctx: Context, destination: ShipDestination) -> bool:

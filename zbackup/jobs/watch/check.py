@@ -100,13 +100,13 @@ def _check_elsewhere(ctx: Context, doctor: "_Doctor") -> None:
     if copier is not None and copier.configured:
         doctor.look("copying back", copier.require_account, str)
     for destination in ctx.destinations:
-        place = destination.adapter.place
+        address = destination.adapter.address
         doctor.look(
-            f"destination {destination.name}", partial(ready, ctx, destination), f"{place}: {{}}".format
+            f"destination {destination.name}", partial(ready, ctx, destination), f"{address}: {{}}".format
         )
     for destination in archive_destinations(ctx) if ctx.archive else ():
         look = partial(archive_ready, ctx, destination)
-        doctor.look(f"archive {destination.name}", look, f"{destination.adapter.place}: {{}}".format)
+        doctor.look(f"archive {destination.name}", look, f"{destination.adapter.address}: {{}}".format)
 
 
 def _check_server(ctx: Context, doctor: "_Doctor", facts: ServerFacts, catalog: Catalog | None) -> None:
@@ -149,7 +149,7 @@ def _check_placement(ctx: Context, doctor: "_Doctor", facts: ServerFacts, catalo
     try:
         members = require_one_snapshot_covers(facts.places, catalog.datasets)
     except Refused as elsewhere:
-        homes = ctx.zfs.homes([place.path for place in facts.places])
+        homes = ctx.zfs.homes([each.path for each in facts.places])
         wanted = needed_datasets(homes, ctx.datasets)
         line = f"[instance.{ctx.instance}] datasets = {json.dumps(wanted)}" if wanted else ""
         doctor.add(

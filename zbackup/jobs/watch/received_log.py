@@ -37,7 +37,7 @@ def archived_lots(runner: Runner, homes: Iterable[str], now: datetime) -> tuple[
 def _lot(runner: Runner, home: str, now: datetime) -> ArchivedLot:
     instance = home.rpartition("/")[2]
     try:
-        found = LocalLogs(home=home, place=home, runner=runner).archived()
+        found = LocalLogs(home=home, address=home, runner=runner).archived()
     except (CommandFailed, OSError, Refused, VerificationFailed) as unknown:
         return ArchivedLot(instance=instance, home=home, problems=(str(unknown),))
     newest = max((each.last.read for each in found.files), default=None)

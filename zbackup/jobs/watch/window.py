@@ -91,10 +91,10 @@ def _looked_at(ctx: Context, destination: ShipDestination) -> tuple[ArchivedCopi
 
 def _beyond(destination: ShipDestination, there: ArchivedCopies) -> str:
     """Return why what is after the last backup does not count, "" where archived log is counted."""
-    place = destination.adapter.place
+    address = destination.adapter.address
     if there.unknown:
-        return f"the log archive at {place} cannot be looked at ({there.unknown})"
-    return "" if there.carried else f"only what is at {place}"
+        return f"the log archive at {address} cannot be looked at ({there.unknown})"
+    return "" if there.carried else f"only what is at {address}"
 
 
 def _on_trust(ctx: Context, destination: ShipDestination, there: ArchivedCopies) -> str:
