@@ -76,14 +76,14 @@ def session_of(
             yield session
     elif kind == "gate":
         yield DirectorySession(
-            RemoteLogs(home="tank/backups/shop", place="a gate", command=gate(directory, powers))
+            RemoteLogs(home="tank/backups/shop", address="a gate", command=gate(directory, powers))
         )
     else:
 
         def zfs(argv: object, *, mutates: bool = True, timeout: float = 600) -> str:
             return f"yes\n{directory}\n"
 
-        yield DirectorySession(LocalLogs(home="tank/backups/shop", place="here", runner=zfs))
+        yield DirectorySession(LocalLogs(home="tank/backups/shop", address="here", runner=zfs))
 
 
 def gate(directory: Path, powers: str) -> object:

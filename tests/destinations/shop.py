@@ -80,7 +80,7 @@ class Shop:
             how |= {"keys": KeyFiles(lambda: keys), "encrypts": True}
         return S3Destination(
             name="bucket",
-            place=f"s3://{self.bucket}/{self.prefix}",
+            address=f"s3://{self.bucket}/{self.prefix}",
             prefix=self.prefix,
             instance="shop",
             bucket=self.bucket,

@@ -42,7 +42,7 @@ ENCRYPTED = pytest.mark.parametrize("keys", [(), (some_key(),)], ids=["plain", "
 
 def test_nothing_is_there_at_first(shop: Shop) -> None:
     with shop.session() as session:
-        assert session.inventory() == Inventory(place=f"s3://{shop.bucket}/{shop.prefix}")
+        assert session.inventory() == Inventory(address=f"s3://{shop.bucket}/{shop.prefix}")
 
 
 @ENCRYPTED

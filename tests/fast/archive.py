@@ -35,11 +35,13 @@ def keep_archives(patch: pytest.MonkeyPatch, world: World) -> None:
 def _archived(world: World) -> ArchiveInventory:
     numbers = world.state.archive
     if not numbers:
-        return ArchiveInventory(place="there")
+        return ArchiveInventory(address="there")
     complete = world.server.times[numbers[-1]] + timedelta(microseconds=1)
     size = len(numbers)
     chunk = Chunk(begin=0, end=size, sha256="0" * 64, tail="0" * 32, read=complete, complete_to=complete)
-    return ArchiveInventory(place="there", files=(ArchivedFile(file=FILE, last=chunk, complete_to=complete),))
+    return ArchiveInventory(
+        address="there", files=(ArchivedFile(file=FILE, last=chunk, complete_to=complete),)
+    )
 
 
 def _read(world: World, file: LogFileId, begin: int, end: int, meter: Meter) -> Iterator[bytes]:
@@ -67,7 +69,7 @@ def in_two_files(patch: pytest.MonkeyPatch, world: World) -> None:
             raise VerificationFailed("binlog.000002 is damaged")
         return _read(world, file, begin, end, meter)
 
-    patch.setattr(ZfsSession, "archived", lambda _: ArchiveInventory(place="there", files=files))
+    patch.setattr(ZfsSession, "archived", lambda _: ArchiveInventory(address="there", files=files))
     patch.setattr(ZfsSession, "read_log", read)
 
 
@@ -84,7 +86,7 @@ def with_a_short_epoch(patch: pytest.MonkeyPatch, world: World) -> None:
     def read(_: object, file: LogFileId, begin: int, end: int, meter: Meter) -> Iterator[bytes]:
         return _read(world, FILE, begin, end, meter)
 
-    patch.setattr(ZfsSession, "archived", lambda _: ArchiveInventory(place="there", files=(whole, short)))
+    patch.setattr(ZfsSession, "archived", lambda _: ArchiveInventory(address="there", files=(whole, short)))
     patch.setattr(ZfsSession, "read_log", read)
 
 

@@ -245,7 +245,7 @@ class World:
         """A destination on the other pool."""
         destination = ZfsDestination(
             name="vault",
-            place=f"zfs:{VAULT}",
+            address=f"zfs:{VAULT}",
             root=VAULT,
             instance="shop",
             target=None,

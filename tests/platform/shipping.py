@@ -73,7 +73,7 @@ class Yard:
     ) -> ShipDestination:
         destination = ZfsDestination(
             name="vault",
-            place=f"zfs:{self.root}",
+            address=f"zfs:{self.root}",
             root=self.root,
             instance="shop",
             target=None,
@@ -107,7 +107,7 @@ class Yard:
         return name
 
     def inventory(self) -> Inventory:
-        return Inventory(place="", lines=tuple(ZfsStreams().lines(self.home)))
+        return Inventory(address="", lines=tuple(ZfsStreams().lines(self.home)))
 
     def committed(self) -> list[str]:
         """Names of the committed backups over there."""

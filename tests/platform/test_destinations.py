@@ -36,7 +36,7 @@ _numbers = iter(range(10**6))
 def here(pool: Pool, hosts: TwoHosts, server: S3Server) -> Destination:
     root = pool.dataset(f"copies {next(_numbers)}", mountpoint="none").name
     return ZfsDestination(
-        name="here", place=f"zfs:{root}", root=root, instance="shop", target=None, control=Path("/x")
+        name="here", address=f"zfs:{root}", root=root, instance="shop", target=None, control=Path("/x")
     )
 
 
@@ -52,7 +52,7 @@ def over_ssh(pool: Pool, hosts: TwoHosts, server: S3Server) -> Destination:
     )
     control = Path(f"/run/conformance{next(_numbers)}.ssh")
     return ZfsDestination(
-        name="there", place=hosts.url, root=root, instance="shop", target=target, control=control
+        name="there", address=hosts.url, root=root, instance="shop", target=target, control=control
     )
 
 

@@ -59,7 +59,7 @@ class Overseas(Yard):
         )
         destination = ZfsDestination(
             name="vault",
-            place=self.hosts.url,
+            address=self.hosts.url,
             root=self.root,
             instance="shop",
             target=replace(made, **target),  # type: ignore[arg-type]

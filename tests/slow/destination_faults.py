@@ -43,7 +43,7 @@ class Away:
         root = f"{self.vault.name}/backups"
         destination = ZfsDestination(
             name="vault",
-            place=f"zfs:{root}",
+            address=f"zfs:{root}",
             root=root,
             instance="shop",
             target=None,

@@ -15,7 +15,12 @@ from zbackup.plan.ship.ship import Send, Steps
 
 DESTINATION = ShipDestination(
     adapter=ZfsDestination(
-        name="offsite", place="zfs:vault/b", root="vault/b", instance="shop", target=None, control=Path("/x")
+        name="offsite",
+        address="zfs:vault/b",
+        root="vault/b",
+        instance="shop",
+        target=None,
+        control=Path("/x"),
     ),
     tag="tag",
 )

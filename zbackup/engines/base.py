@@ -203,8 +203,8 @@ class LogReader(Protocol):
         """Tell how long it may take until a write that was acknowledged is in the log on disk."""
 
     def is_same_log(self, older: BackupFiles, newer: BackupFiles) -> bool:
-        """Tell whether the newer log holds the place where the older ended (Record.log_to), unchanged up to
-        there.
+        """Tell whether the newer log holds the position where the older ended (Record.log_to), unchanged up
+        to there.
 
         Names and numbers prove nothing here: after a reset or a failover another log has the same ones.
         """
@@ -238,13 +238,13 @@ class LogReader(Protocol):
     def unreplayable(
         self, subject: BackupFiles, after: str, *, live: bool = False
     ) -> tuple[Unreplayable, ...]:
-        """The transactions behind a place in the log among the files that no server can replay on a clone.
+        """The transactions behind a position in the log among the files that no server can replay on a clone.
 
         `live`: the server's own files, which are looked at again and again; each part is read once.
         """
 
-    def written(self, place: str) -> datetime | None:
-        """Tell when what stands at a place of the log was written, as far as the place's own name tells."""
+    def written(self, position: str) -> datetime | None:
+        """Tell when what stands at a position of the log was written, as far as its own name tells."""
 
     def examine(
         self, base: BackupFiles, log: BackupFiles, stop: Stop, anchors: Sequence[Anchor] = ()
@@ -272,9 +272,9 @@ class LogFollower(Protocol):
         `live` is where the server's own files are, with the record of its newest backup; `older` gives the
         backups, the newest first, for what the server has purged and is not archived yet. `archived` is what
         the archive has in its newest epoch: no more is looked at than is needed to go on from that. Where
-        that is nothing, `since` is the place in the log (Record.log_to) that is wanted first. Raise Refused
-        where the log cannot be read, NotRecoverable where there is none, DatabaseError where a server that
-        has to be asked does not answer.
+        that is nothing, `since` is the position in the log (Record.log_to) that is wanted first. Raise
+        Refused where the log cannot be read, NotRecoverable where there is none, DatabaseError where a
+        server that has to be asked does not answer.
         """
 
     def read(self, file: WrittenFile, begin: int, end: int) -> LogBytes:

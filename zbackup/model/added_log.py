@@ -31,9 +31,9 @@ class NotContinued(VerificationFailed):
 
 
 @runtime_checkable
-class HoldsPlaces(Protocol):
-    """The operation that an engine's Recovery offers besides, where a place in the log says which history it
-    is of."""
+class HoldsPositions(Protocol):
+    """The operation that an engine's Recovery offers besides, where a position in the log says which history
+    it is of."""
 
-    def holds(self, files: BackupFiles, place: str) -> bool:
-        """Tell whether the log that add_log() put there holds what stands at that place."""
+    def holds(self, files: BackupFiles, position: str) -> bool:
+        """Tell whether the log that add_log() put there holds what stands at that position."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from zbackup.model.clock_reading import Reading
-from zbackup.model.commit_times import NEVER, SECOND, Bounds, Place, Rules
+from zbackup.model.commit_times import NEVER, SECOND, Bounds, Position, Rules
 
 DRIFT: Final = 5e-4
 """How far, per second, a wall clock that is not stepped may go off the machine's uptime: adjtimex(2) slews by
@@ -17,12 +17,13 @@ DRIFT: Final = 5e-4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anchor:
-    """This host's clock when the log ended at `place`, in microseconds: what stands before it was committed
-    by `latest`, and what stands behind it not before `earliest`; unless the server was a `replica` then: that
-    has its source's times, and what follows may have been committed there any lag ago. `said` is how far the
-    log's own times had come there, None if that is not known; `clock` is what else was known then."""
+    """This host's clock when the log ended at `position`, in microseconds: what stands before it was
+    committed by `latest`, and what stands behind it not before `earliest`; unless the server was a `replica`
+    then: that has its source's times, and what follows may have been committed there any lag ago. `said` is
+    how far the log's own times had come there, None if that is not known; `clock` is what else was known
+    then."""
 
-    place: Place
+    position: Position
     earliest: int
     latest: int
     clock: Reading | None = None
@@ -37,8 +38,8 @@ def dependable(anchors: Iterable[Anchor], rules: Rules) -> list[Anchor]:
     uptime tells which of the others a clock had that was stepped since. Of another run those of a
     synchronised clock are good. Whatever is later than what was taken after it is not.
     """
-    ordered = sorted(anchors, key=lambda a: (a.place, a.clock.uptime if a.clock else 0.0))
-    present = {a.clock.boot for a in ordered if a.clock and a.place == ordered[-1].place}
+    ordered = sorted(anchors, key=lambda a: (a.position, a.clock.uptime if a.clock else 0.0))
+    present = {a.clock.boot for a in ordered if a.clock and a.position == ordered[-1].position}
     found: list[Anchor] = []
     nearest: dict[str, Anchor] = {}
     least = NEVER
@@ -71,10 +72,10 @@ def bounds(anchors: Sequence[Anchor], stop: int, rules: Rules) -> Bounds:
     low, high = (before[-1] if before else None), (behind[0] if behind else None)
     last = high or (anchors[-1] if anchors else None)
     return Bounds(
-        after=low.place if low else (0, 0),
+        after=low.position if low else (0, 0),
         said=min(low.said or 0, low.latest + slack) if low else 0,
         passed=low.latest + slack if low else 0,
-        upto=high.place if high else None,
+        upto=high.position if high else None,
         floor=low.earliest - slack if low and not (rules.replica or low.replica) else 0,
         ceiling=last.latest + slack if last else NEVER,
     )

@@ -24,7 +24,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from zbackup.model import bounds
-from zbackup.model.oplog_position import OplogPlace, begin_of, end_of
+from zbackup.model.oplog_position import OplogPosition, begin_of, end_of
 
 MOST_CHUNK: Final = 16 << 20
 """Bytes of one append."""
@@ -96,8 +96,8 @@ class LogFileId:
         )
 
     @property
-    def begin(self) -> OplogPlace | None:
-        """The place of the first entry; None for a file that is of no oplog."""
+    def begin(self) -> OplogPosition | None:
+        """The position of the first entry; None for a file that is of no oplog."""
         return begin_of(self.name)
 
     def __str__(self) -> str:
@@ -109,7 +109,7 @@ class Chunk:
     """One append: the bytes from `begin` to `end` of a file.
 
     `sha256` is of these bytes, `tail` what tail_hash() says of the file's bytes up to `end`, or of an oplog
-    the place of the last entry (OplogPlace.tail), both in hexadecimal. `read` is what the clock of the
+    the position of the last entry (OplogPosition.tail), both in hexadecimal. `read` is what the clock of the
     server's host said before it was looked how far the file goes: what was acknowledged before is in the file
     up to there. `complete_to` says that everything committed before it is inside up to `end`, by the clock
     that the commit times are of; None where that is not known, and in front of the end of a large
@@ -180,8 +180,8 @@ class ArchivedFile:
         return self.last.closed
 
     @property
-    def end_place(self) -> OplogPlace | None:
-        """The place of the last entry; None for a file that is of no oplog, or says nothing that can be."""
+    def end_position(self) -> OplogPosition | None:
+        """The position of the last entry; None for a file of no oplog, or that says nothing that can be."""
         try:
             return end_of(self.last.tail) if self.file.begin else None
         except ValueError:
@@ -189,14 +189,14 @@ class ArchivedFile:
 
     @property
     def end(self) -> str:
-        """The place in the log where it ends, in the server's own words."""
-        return str(self.end_place or f"{self.file.name}:{self.size}")
+        """The position in the log where it ends, in the server's own words."""
+        return str(self.end_position or f"{self.file.name}:{self.size}")
 
     def continues(self, other: "ArchivedFile") -> bool:
         """Tell whether this one was seen to continue the other, of which nothing is missing."""
         mine, its = self.file, other.file
         follows = (its.server, its.number, its.epoch) == (mine.server, mine.number - 1, mine.follows)
-        return other.closed and follows and mine.begin == other.end_place
+        return other.closed and follows and mine.begin == other.end_position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

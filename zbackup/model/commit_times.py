@@ -8,7 +8,7 @@ clock that were taken with snapshots (anchors). Where a target lies outside of a
 one stop point; else there are two readings of the log, and somebody has to say which is right.
 
 All times are microseconds since 1970, as the log has them; a transaction is (start, end, committed), and a
-place is the number of a log file and an offset.
+position is the number of a log file and an offset.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -18,7 +18,7 @@ from itertools import chain
 from typing import Final
 
 Span = tuple[int, int, int]
-Place = tuple[int, int]
+Position = tuple[int, int]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -62,10 +62,10 @@ class Bounds:
     `upto` (None: its end). Times in it that are not within `floor` and `ceiling` are certainly wrong. In
     front of it they had come to `said` at least, and those later than `passed` are certainly wrong."""
 
-    after: Place = (0, 0)
+    after: Position = (0, 0)
     said: int = 0
     passed: int = 0
-    upto: Place | None = None
+    upto: Position | None = None
     floor: int = 0
     ceiling: int = NEVER
 

@@ -75,7 +75,7 @@ def how_many(count: int, one: str = "transaction", more: str = "transactions") -
 
 @dataclass(frozen=True, slots=True)
 class LogSpan:
-    """The part of a log that is there without a break, from place to place in the engine's own words.
+    """The part of a log that is there without a break, from position to position in the engine's own words.
 
     `last` is where a replay of what comes later begins.
     """
@@ -97,6 +97,6 @@ class LogDamage:
 
 
 @lru_cache(maxsize=65_536)
-def place(text: str) -> tuple[int, ...]:
-    """The numbers in a place of a log, by which places of one log are in order, whatever the engine."""
+def position_of(text: str) -> tuple[int, ...]:
+    """The numbers in a position of a log, by which positions of one log are in order, whatever the engine."""
     return tuple(int(number) for number in re.findall(r"[0-9]+", text))

@@ -1,9 +1,9 @@
 """Words for archived oplog: its files are called by the entry they begin with, and their ends are known.
 
 An archived file of an oplog (see model.archive) is its entries one behind another, as the server has them
-(BSON). It is called SECONDS-INCREMENT-TERM.oplog by the place of its first entry, and the `tail` of a chunk
-is the place of the last entry up to its end. All files of an epoch but the first begin with the entry that
-the one before ends with: so the names alone say from where to where it goes without a hole.
+(BSON). It is called SECONDS-INCREMENT-TERM.oplog by the position of its first entry, and the `tail` of a
+chunk is the position of the last entry up to its end. All files of an epoch but the first begin with the
+entry that the one before ends with: so the names alone say from where to where it goes without a hole.
 """
 
 import re
@@ -18,9 +18,9 @@ _LONG: Final = 1 << 64
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class OplogPlace:
-    """The place of an entry: its cluster time, and the term of the primary that wrote it (-1: not known, or
-    before the first one). Who has one entry of a term has all entries of that term before it."""
+class OplogPosition:
+    """The position of an entry: its cluster time, and the term of the primary that wrote it (-1: not known,
+    or before the first one). Who has one entry of a term has all entries of that term before it."""
 
     seconds: int
     increment: int
@@ -32,7 +32,7 @@ class OplogPlace:
             raise ValueError(f"{self} is no position in an oplog")
 
     @classmethod
-    def parse(cls, text: str) -> "OplogPlace":
+    def parse(cls, text: str) -> "OplogPosition":
         """Read SECONDS,INCREMENT@TERM. Raise ValueError for anything else."""
         found = _TEXT.fullmatch(text)
         if not found:
@@ -58,17 +58,17 @@ class OplogPlace:
         return f"{self.seconds},{self.increment}@{self.term}"
 
 
-def begin_of(name: str) -> OplogPlace | None:
+def begin_of(name: str) -> OplogPosition | None:
     """The place of the first entry in an archived file of that name; None for what is of no oplog."""
     found = _NAME.fullmatch(name)
     try:
-        place = OplogPlace(*map(int, found.groups())) if found else None
+        position = OplogPosition(*map(int, found.groups())) if found else None
     except ValueError:
         return None
-    return place if place and place.name == name else None
+    return position if position and position.name == name else None
 
 
-def end_of(tail: str) -> OplogPlace:
-    """The place that OplogPlace.tail wrote. Raise ValueError for what it never writes."""
+def end_of(tail: str) -> OplogPosition:
+    """The position that OplogPosition.tail wrote. Raise ValueError for what it never writes."""
     term = int(tail[16:], 16)
-    return OplogPlace(int(tail[:8], 16), int(tail[8:16], 16), term - _LONG if term >= _LONG // 2 else term)
+    return OplogPosition(int(tail[:8], 16), int(tail[8:16], 16), term - _LONG if term >= _LONG // 2 else term)

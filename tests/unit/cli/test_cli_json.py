@@ -85,7 +85,7 @@ def everything_in_json() -> dict[str, Any]:
         "snapshot": snapshot._report_shape(done(report)),
         "snapshot --dry-run": snapshot._plan_shape(done(plan)),
         "list": listing._shape(done(LISTING)),
-        "list --from": listing._shape(done(replace(LISTING, place="zfs:vault", servers=(a_backup(),)))),
+        "list --from": listing._shape(done(replace(LISTING, address="zfs:vault", servers=(a_backup(),)))),
         "list --foreign": listing._shape(done(replace(LISTING, foreign=(FOREIGN,)))),
         "window": window._shape(done(window.Seen(WINDOW))),
         "window --from": window._shape(

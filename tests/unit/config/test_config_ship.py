@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from zbackup.config.load import parse
 from zbackup.config.settings import Settings
-from zbackup.config.ship import ZfsAddress, _place
+from zbackup.config.ship import ZfsAddress, _address
 from zbackup.model.errors import ConfigError
 from zbackup.model.schedule import Interval
 
@@ -66,7 +66,7 @@ def test_what_is_no_place_is_refused(text: str) -> None:
 
 @given(st.text())
 def test_no_text_becomes_a_place_that_ssh_would_take_for_an_option(text: str) -> None:
-    for found in (_place(text), _place(f"ssh://{text}/tank"), _place(f"ssh://host/{text}")):
+    for found in (_address(text), _address(f"ssh://{text}/tank"), _address(f"ssh://host/{text}")):
         assert found is None or not any(
             part.startswith("-") for part in (found.host, found.user, found.dataset)
         )

@@ -61,7 +61,7 @@ class Place:
     """A destination in memory."""
 
     session: object
-    place: str = "memory"
+    address: str = "memory"
     down: int = 0
     connected: int = 0
 

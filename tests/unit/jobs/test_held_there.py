@@ -22,7 +22,12 @@ BASE, SOURCE = made(1, NOON), made(2, NOON)
 COPIES = [str(s) for b in (BASE, SOURCE) for s in b.snapshots]
 DESTINATION = ShipDestination(
     adapter=ZfsDestination(
-        name="offsite", place="zfs:vault/b", root="vault/b", instance="shop", target=None, control=Path("/x")
+        name="offsite",
+        address="zfs:vault/b",
+        root="vault/b",
+        instance="shop",
+        target=None,
+        control=Path("/x"),
     ),
     tag=hold_tag("this.host", "shop", "offsite"),
 )

@@ -46,7 +46,7 @@ class Place:
     backups: Sequence[Backup]
     failures: dict[str, ZbackupError] = field(default_factory=dict)
     name: str = "offsite"
-    place: str = "zfs:vault/b"
+    address: str = "zfs:vault/b"
     removed: list[str] = field(default_factory=list)
     swept: bool = False
 

@@ -103,7 +103,7 @@ def test_latest_is_not_an_older_one_in_silence() -> None:
 
 def test_latest_is_not_what_the_backups_hold_where_nobody_knows_of_later_log() -> None:
     there = ArchivedCopies(Copies(tuple(hourly(3)), ()), NO_ARCHIVE, (), "vault/b/log is not mounted")
-    place = SimpleNamespace(adapter=SimpleNamespace(place="zfs:vault/b"))
+    place = SimpleNamespace(adapter=SimpleNamespace(address="zfs:vault/b"))
     with pytest.raises(Refused, match=r"may lead further.*\(vault/b/log is not mounted\): --accept-older"):
         _require_known(there, cast(Any, place), RestoreOptions())
     _require_known(there, cast(Any, place), RestoreOptions(accept_older=True))

@@ -114,7 +114,7 @@ def test_nothing_counts_behind_a_closed_end() -> None:
 
 
 def test_an_inventory_goes_along_with_what_is_appended() -> None:
-    empty = ArchiveInventory(place="here")
+    empty = ArchiveInventory(address="here")
     one = empty.with_append(file(7), chunk(0, 5, complete_to=NOW), 3)
     two = one.with_append(file(7), chunk(5, 9, closed=True), 2).with_append(file(8, 0, 0), chunk(0, 4), 4)
     first, second = two.files
@@ -135,7 +135,7 @@ def test_what_was_read_later_bounds_what_a_clock_claimed_that_had_leapt() -> Non
     for then, upto in ((said(9, 12, 10, 10), 10), (said(9, 12, 20, 7), 7), (said(9, 12, 10, None), 10)):
         chunks = (right, ahead, then)
         assert complete_of(chunks) == NOW + timedelta(seconds=upto)
-        inventory = ArchiveInventory(place="here")
+        inventory = ArchiveInventory(address="here")
         for each in chunks:
             inventory = inventory.with_append(file(), each, 1)
         assert inventory.files[0].complete_to == complete_of(chunks)

@@ -57,7 +57,7 @@ def log(rules: Rules, *said: float, now: float | None = None) -> World:
 def anchor(world: World, index: int, wall: int, *, uptime: int | None = None, boot: str = "a") -> Anchor:
     up = (wall if uptime is None else uptime) - START + HOUR
     return Anchor(
-        place=world.place(index), earliest=wall, latest=wall + S, clock=Reading(boot, up / S, False)
+        position=world.place(index), earliest=wall, latest=wall + S, clock=Reading(boot, up / S, False)
     )
 
 
@@ -239,7 +239,7 @@ def test_readings_that_contradict_each_other() -> None:
     assert dependable([other, *right, ahead], MYSQL) == right
     assert dependable([], MYSQL) == []
     assert bounds([], START, MYSQL) == Bounds()
-    alone = Anchor(place=(1, 4), earliest=START, latest=START)
+    alone = Anchor(position=(1, 4), earliest=START, latest=START)
     assert dependable([alone], MYSQL) == []
 
 

@@ -13,7 +13,7 @@ from zbackup.engines.mongodb.recovery.as_of import reach
 from zbackup.engines.mysql.binlog.position import recorded_position
 from zbackup.model.clone import from_property
 from zbackup.model.errors import VerificationFailed
-from zbackup.model.log import place
+from zbackup.model.log import position_of
 from zbackup.model.record import PREFIX, Record, from_properties, to_properties
 from zbackup.model.shipped import SHIPPED, arrived
 from zbackup.model.shipping import copy_of
@@ -36,7 +36,7 @@ def test_a_record_is_within_bounds_or_refused(properties: dict[str, str]) -> Non
     far = timedelta(days=36_500)
     for moment in (record.taken, record.as_of, record.complete_to, record.since):
         assert moment is None or (moment + far).year - (moment - far).year == pytest.approx(200, abs=1)
-    assert all(len(place(text)) < 1000 for text in (record.position, record.log_from, record.log_to))
+    assert all(len(position_of(text)) < 1000 for text in (record.position, record.log_from, record.log_to))
     assert record.clock is None or timedelta(seconds=record.clock.uptime)
     for name in (Gtid("mysql", PLAIN.server_uuid, 5), Gtid("mariadb", "0-1", 5)):
         name.is_in(record.gtid)

@@ -174,4 +174,4 @@ class World:
     @property
     def inventory(self) -> ArchiveInventory:
         files = tuple(sorted((s.seen for s in self.stored.values()), key=lambda f: f.file))
-        return ArchiveInventory(place="there", files=files)
+        return ArchiveInventory(address="there", files=files)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.unit.samples import NOON, PLAIN, lacking_one
 from zbackup.model.backup import Backup
-from zbackup.model.log import Transaction, place
+from zbackup.model.log import Transaction, position_of
 from zbackup.model.retention import CONDEMNED, Retention, Span, Tier
 from zbackup.model.snapshot import Snapshot
 from zbackup.model.unreplayable import Unreplayable
@@ -183,7 +183,8 @@ def histories_with_replay_stops(draw: st.DrawFn) -> History:
 def _stopped(base: Backup, moment: datetime, backups: list[Backup]) -> bool:
     stops = [s for b in backups if b.record.log_id == base.record.log_id for s in b.record.unreplayable]
     return any(
-        place(s.transaction.start) >= place(base.record.log_to) and s.transaction.committed < moment
+        position_of(s.transaction.start) >= position_of(base.record.log_to)
+        and s.transaction.committed < moment
         for s in stops
     )
 

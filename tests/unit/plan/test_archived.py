@@ -253,7 +253,7 @@ def test_another_servers_files_and_shorter_ones_continue_nothing() -> None:
     assert chains_from(taken.record, files)
     other = tuple(_of_another_server(f) for f in files)
     assert chains_from(taken.record, other) == ()
-    assert carriers([taken], ArchiveInventory(place="x", files=other)) == ()
+    assert carriers([taken], ArchiveInventory(address="x", files=other)) == ()
 
 
 def _of_another_server(archived: ArchivedFile) -> ArchivedFile:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.samples import backup
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, LogFileId, server_key
 from zbackup.model.backup import Backup
-from zbackup.model.oplog_position import OplogPlace
+from zbackup.model.oplog_position import OplogPosition
 from zbackup.plan.recovery.archived import carriers, chains_from
 from zbackup.plan.retention.archived_log import needed, superseded
 
@@ -18,13 +18,13 @@ SET = "replica set rs0 65f0c0ffee"
 START = datetime(2026, 5, 1, tzinfo=UTC)
 
 
-def place(number: int, term: int = 1) -> OplogPlace:
-    return OplogPlace(1000 + number, 1, term)
+def place(number: int, term: int = 1) -> OplogPosition:
+    return OplogPosition(1000 + number, 1, term)
 
 
 def archived(
-    begin: OplogPlace,
-    end: OplogPlace,
+    begin: OplogPosition,
+    end: OplogPosition,
     number: int,
     *,
     epoch: int = 0,
@@ -117,7 +117,7 @@ def test_of_two_epochs_that_which_holds_the_other_is_tried_first() -> None:
 
 def test_for_an_older_base_more_of_it_is_taken() -> None:
     files = row([0, 10, 20, 30])
-    (carrier,) = carriers([taken(5), taken(25)], ArchiveInventory(place="there", files=tuple(files)))
+    (carrier,) = carriers([taken(5), taken(25)], ArchiveInventory(address="there", files=tuple(files)))
     assert carrier.backup.record.position == str(place(25))
     assert [f.file.number for f in carrier.chains[0].files] == [3]
     older = carrier.since(taken(5).record)
@@ -128,16 +128,16 @@ def test_for_an_older_base_more_of_it_is_taken() -> None:
 def test_a_holder_holds_no_more_than_both_have() -> None:
     """Its log begins where the backup's own does, or the archive's, whichever is later."""
     files = tuple(row([10, 20, 30]))
-    (carrier,) = carriers([taken(25, log_from=0)], ArchiveInventory(place="there", files=files))
+    (carrier,) = carriers([taken(25, log_from=0)], ArchiveInventory(address="there", files=files))
     assert carrier.holder.record.log_from == str(place(10))
-    (carrier,) = carriers([taken(25, log_from=22)], ArchiveInventory(place="there", files=files))
+    (carrier,) = carriers([taken(25, log_from=22)], ArchiveInventory(address="there", files=files))
     assert carrier.holder.record.log_from == str(place(22))
     assert carrier.holder.record.log_to == str(place(30)) and carrier.holder.record.position == ""
 
 
 def test_a_backup_that_the_oplog_of_a_later_one_does_not_reach_has_its_own_way() -> None:
     files = tuple(row([0, 10, 20, 30]))
-    found = carriers([taken(5), taken(25, log_from=20)], ArchiveInventory(place="there", files=files))
+    found = carriers([taken(5), taken(25, log_from=20)], ArchiveInventory(address="there", files=files))
     assert [c.backup.record.position for c in found] == [str(place(25)), str(place(5))]
 
 

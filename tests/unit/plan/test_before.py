@@ -10,7 +10,7 @@ from tests.unit.examples import examples
 from tests.unit.samples import NOON, at, backup, lacking_one
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotFound, NotRecoverable
-from zbackup.model.log import Transaction, place
+from zbackup.model.log import Transaction, position_of
 from zbackup.model.target import BeforeTransaction
 from zbackup.model.transaction_name import parse_transaction
 from zbackup.plan.recovery.before_transaction import covering, log_holders, plan_before, plan_unseen
@@ -62,7 +62,7 @@ def test_every_plan_keeps_the_rules(backups: list[Backup], start: int, length: i
         if b.complete
         and b.record.purpose == "base"
         and b.record.log_id == log
-        and place(b.record.log_to) <= place(target.transaction.start)
+        and position_of(b.record.log_to) <= position_of(target.transaction.start)
     ]
     try:
         found = plan(target, backups)
@@ -74,14 +74,14 @@ def test_every_plan_keeps_the_rules(backups: list[Backup], start: int, length: i
         (b, h)
         for b in bases
         for h in log_holders(backups)
-        if continues(h, b) and place(h.record.log_to) >= place(target.transaction.end)
+        if continues(h, b) and position_of(h.record.log_to) >= position_of(target.transaction.end)
     ]
     if found.log is None:
         assert not reaching
     else:
         assert (found.base, found.log) in reaching
-        newest = max(place(b.record.log_to) for b, _ in reaching)
-        assert place(found.base.record.log_to) == newest
+        newest = max(position_of(b.record.log_to) for b, _ in reaching)
+        assert position_of(found.base.record.log_to) == newest
         assert found.log.createtxg == min(h.createtxg for b, h in reaching if b == found.base)
 
 
@@ -90,14 +90,14 @@ def test_what_covers_a_log_holds_all_of_it_and_no_more_than_needed(backups: list
     holders = [b for b in backups if b.record.log_id == "a"]
     chosen = covering(holders)
     assert _offsets(chosen) == _offsets(holders)
-    assert sorted(chosen, key=lambda b: place(b.record.log_to), reverse=True) == chosen
+    assert sorted(chosen, key=lambda b: position_of(b.record.log_to), reverse=True) == chosen
     for one in chosen:
         others = [b for b in chosen if b is not one]
         assert len(chosen) == 1 or _offsets(others) != _offsets(holders)
 
 
 def _offsets(backups: list[Backup]) -> set[int]:
-    spans = [(place(b.record.log_from)[1], place(b.record.log_to)[1]) for b in backups]
+    spans = [(position_of(b.record.log_from)[1], position_of(b.record.log_to)[1]) for b in backups]
     return {2 * n for first, last in spans for n in range(first, last + 1)} | {
         2 * n + 1 for first, last in spans for n in range(first, last)
     }
@@ -145,7 +145,7 @@ def test_by_records_alone_the_same_is_chosen(backups: list[Backup], start: int, 
     """Where one log has it. That the log source has it is certain then, not only likely."""
     name = parse_transaction(f"binlog.000001:{start}")
     # No transaction may be cut by the end of a backup's log.
-    ends = {place(b.record.log_to)[1] for b in backups}
+    ends = {position_of(b.record.log_to)[1] for b in backups}
     target = next((before(start, end) for end in range(start + 1, start + length + 1) if end in ends), None)
     alone = [b for b in backups if b.record.log_id == "a"]
     try:

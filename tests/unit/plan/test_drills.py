@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.unit.plan.histories import History, at_hour, made, sound_histories
 from zbackup.model.errors import NotRecoverable
-from zbackup.model.log import place
+from zbackup.model.log import position_of
 from zbackup.plan.health.drill_health import NO_DRILL, DrillFacts, described_drill, of_drills
 from zbackup.plan.recovery.coverage import continues
 from zbackup.plan.recovery.drills import plan_drill, plan_whole_drill
@@ -69,7 +69,7 @@ def test_whatever_there_is_can_be_drilled(history: History, passed: set[str]) ->
     assert any(
         b.reaches(found.moment)
         and continues(b, found.base)
-        and place(b.record.log_to) > place(found.base.record.log_to)
+        and position_of(b.record.log_to) > position_of(found.base.record.log_to)
         for b in backups
     ), "and the log up to there is in a backup"
 

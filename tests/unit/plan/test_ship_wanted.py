@@ -14,7 +14,7 @@ from zbackup.plan.ship.wanted import wanted
 
 ZONE = ZoneInfo("UTC")
 HOURLY = Retention(tiers=(Tier(step=Span(1, "hour"), span=None),), minimum=1, window=Span(1, "minute"))
-NOTHING = Inventory(place="there")
+NOTHING = Inventory(address="there")
 
 
 def half_hourly(count: int, **changes: object) -> list[Backup]:
@@ -53,7 +53,7 @@ def test_what_was_begun_or_lacks_only_its_commit() -> None:
     backups = half_hourly(5)
     begun = {backups[1].snapshots[0].guid}
     copies = tuple(ReceivedSnapshot(name=s.name, guid=s.guid) for s in backups[2].snapshots)
-    there = Inventory(place="there", lines=(TargetDataset(name="x", copies=copies),))
+    there = Inventory(address="there", lines=(TargetDataset(name="x", copies=copies),))
     assert numbers(wanted(backups, there, begun, EMPTY, (NOON, ZONE))) == [2, 3, 5]
 
 

@@ -77,7 +77,7 @@ class World:
             )
             for name, here in sorted(self.there.items())
         ]
-        return Inventory(place="there", lines=tuple(lines))
+        return Inventory(address="there", lines=tuple(lines))
 
     def resumable(self) -> dict[str, int]:
         """What the source can continue: the snapshot is there, and what the stream began from."""

@@ -45,7 +45,7 @@ def store(tmp_path: Path) -> LogStore:
 
 
 def test_what_was_appended_is_read_back(store: LogStore) -> None:
-    assert store.archived() == ArchiveInventory(place="")
+    assert store.archived() == ArchiveInventory(address="")
     for begin, end in ((0, 100), (100, 101), (101, 101), (101, 5000)):
         append(store, begin, end)
     assert content(store) == DATA[:5000]
@@ -79,7 +79,7 @@ def test_what_is_not_what_was_announced_is_not_taken(store: LogStore) -> None:
         store.append(file(), chunk(0, 100), DATA[1:101])
     with pytest.raises(ValueError):
         store.append(file(), chunk(0, 100), DATA[:99])
-    assert store.archived() == ArchiveInventory(place="")
+    assert store.archived() == ArchiveInventory(address="")
 
 
 class Cut(Exception):
@@ -217,7 +217,7 @@ def test_what_is_taken_away_is_gone_and_can_be_begun_again(store: LogStore, tmp_
     store.remove(other)
     assert content(store) == DATA[:40]
     store.remove(file())
-    assert store.archived() == ArchiveInventory(place="")
+    assert store.archived() == ArchiveInventory(address="")
     assert list(tmp_path.iterdir()) == []
 
 

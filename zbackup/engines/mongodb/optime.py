@@ -10,7 +10,7 @@ from bson import Timestamp
 
 from zbackup.model import bounds
 from zbackup.model.errors import VerificationFailed
-from zbackup.model.oplog_position import OplogPlace
+from zbackup.model.oplog_position import OplogPosition
 from zbackup.model.record import Record
 
 OPLOG = ("local", "oplog.rs")
@@ -20,7 +20,7 @@ _TEXT = re.compile(r"([0-9]{1,10}),([0-9]{1,10})@(-?[0-9]{1,19})")
 
 @dataclass(frozen=True, slots=True, order=True)
 class OpTime:
-    """The place of one oplog entry: its cluster time, and the term of the primary that wrote it.
+    """The position of one oplog entry: its cluster time, and the term of the primary that wrote it.
 
     Two entries with the same time but other terms are different ones: the history split there.
     """
@@ -35,9 +35,9 @@ class OpTime:
         return cls(entry["ts"].time, entry["ts"].inc, int(entry.get("t", -1)))
 
     @classmethod
-    def of_place(cls, place: OplogPlace) -> "OpTime":
-        """The same place, as archives have it."""
-        return cls(place.seconds, place.increment, place.term)
+    def of_position(cls, position: OplogPosition) -> "OpTime":
+        """The same position, as archives have it."""
+        return cls(position.seconds, position.increment, position.term)
 
     @classmethod
     def parse(cls, text: str) -> "OpTime":
@@ -61,7 +61,7 @@ class OpTime:
 
 @dataclass(frozen=True, slots=True)
 class OplogEntry:
-    """An entry's place and its wall-clock time at the primary that wrote it, in whole milliseconds."""
+    """An entry's position and its wall-clock time at the primary that wrote it, in whole milliseconds."""
 
     at: OpTime
     wall: datetime

@@ -13,7 +13,7 @@ from zbackup.jobs.watch.window import look, look_at
 from zbackup.model.backup import Backup
 from zbackup.model.cluster import CONFIG, SHARD, Cluster, require_same_sets, role_of
 from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed, ZbackupError
-from zbackup.model.log import ClusterTime, place
+from zbackup.model.log import ClusterTime, position_of
 from zbackup.model.record import Record
 from zbackup.model.recovery import Recovered
 from zbackup.plan.cluster import MemberFacts
@@ -163,7 +163,7 @@ def _live_end(ctx: Context, catalog: Catalog) -> ClusterTime | None:
 
 
 def _cluster_time(text: str) -> ClusterTime | None:
-    numbers = place(text)
+    numbers = position_of(text)
     return ClusterTime(*numbers[:2]) if len(numbers) >= 2 else None
 
 

@@ -10,7 +10,7 @@ from zbackup.jobs.restore.known_logs import KnownLog, known_logs
 from zbackup.jobs.restore.locate_transaction import locate
 from zbackup.jobs.restore.search_log import search_further, search_log
 from zbackup.model.errors import NotRecoverable, VerificationFailed
-from zbackup.model.log import place
+from zbackup.model.log import position_of
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.transaction_name import TransactionName
 
@@ -33,7 +33,7 @@ def follow(ctx: Context, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
             elif each.damaged:
                 raise VerificationFailed(each.problem)
             else:
-                if after and each.end and place(each.end) < place(after):
+                if after and each.end and position_of(each.end) < position_of(after):
                     ctx.progress.note("the server began its log again, which is shown from its beginning")
                 after = each.end or after
 

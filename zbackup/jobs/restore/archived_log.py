@@ -13,7 +13,7 @@ from zbackup.destinations.base import Archiving, Session
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import CLONE_PROPERTIES
 from zbackup.jobs.context import Context
-from zbackup.model.added_log import AddedFile, HoldsPlaces, NotContinued
+from zbackup.model.added_log import AddedFile, HoldsPositions, NotContinued
 from zbackup.model.archive import TAIL, ArchivedFile, LogFileId, tail_hash
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.clone import Clone
@@ -58,7 +58,7 @@ class ArchiveWish:
 
 @dataclass(slots=True)
 class _Damage:
-    """The place at which archived log proved to be damaged: which of the tried chain's files, and how much
+    """The position at which archived log proved to be damaged: which of the tried chain's files, and how much
     of that is good."""
 
     chain: Chain | None = None
@@ -188,7 +188,7 @@ def _to_add(session: Archiving, chain: Chain, meter: Meter, damage: _Damage) -> 
             name=f.file.name,
             size=f.size,
             read=reader(number, f.file),
-            end="" if chain.cut_off and number == len(chain.files) - 1 else str(f.end_place or ""),
+            end="" if chain.cut_off and number == len(chain.files) - 1 else str(f.end_position or ""),
         )
         for number, f in enumerate(chain.files)
     ]
@@ -233,8 +233,8 @@ def _before(
 def _require_one_way(
     ctx: Context, session: Archiving, carrier: Carrier, chain: Chain, at: datetime, files: BackupFiles
 ) -> None:
-    """Raise Refused where the moment lies behind a place at which archived log goes two ways."""
-    if isinstance(ctx.recovery, HoldsPlaces):
+    """Raise Refused where the moment lies behind a position at which archived log goes two ways."""
+    if isinstance(ctx.recovery, HoldsPositions):
         _require_one_history(ctx, ctx.recovery, carrier, chain, at, files)
         return
     offset = _held(carrier)
@@ -267,7 +267,7 @@ def _require_one_way(
 
 
 def _require_one_history(
-    ctx: Context, recovery: HoldsPlaces, carrier: Carrier, chain: Chain, at: datetime, files: BackupFiles
+    ctx: Context, recovery: HoldsPositions, carrier: Carrier, chain: Chain, at: datetime, files: BackupFiles
 ) -> None:
     """The same of an oplog: who has the entry that another way ends with has all of that way."""
     own = chain.files[-1].file.epoch

@@ -22,7 +22,7 @@ from zbackup.jobs.ship.archived import ArchivedCopies, archived_copies
 from zbackup.jobs.ship.remote_holds import remote_holds
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed, ZbackupError
-from zbackup.model.log import place
+from zbackup.model.log import position_of
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.moment import Moment, local_text
 from zbackup.model.target import (
@@ -309,7 +309,7 @@ def _note_ways(ctx: Context, target: RestoreTarget, carrier: Carrier) -> None:
 def _found(ctx: Context, name: TransactionName, catalog: Catalog, base: Backup) -> BeforeTransaction:
     """The transaction in what was fetched. Raise NotRecoverable when the base holds it after all."""
     before = locate_in(ctx, name, catalog)
-    if place(base.record.log_to) > place(before.transaction.start):
+    if position_of(base.record.log_to) > position_of(before.transaction.start):
         raise NotRecoverable(
             f"backup {base.name} already contains transaction {name}: choose an older one with --base"
         )

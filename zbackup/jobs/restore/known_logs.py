@@ -7,7 +7,7 @@ from zbackup.catalog.local import Catalog
 from zbackup.jobs.context import Context, live_files
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.errors import DatabaseError, NotFound, NotRecoverable, ZbackupError
-from zbackup.model.log import place
+from zbackup.model.log import position_of
 from zbackup.plan.recovery.before_transaction import covering, log_holders
 
 UNKNOWN = ""
@@ -75,6 +75,6 @@ def _live(
         tell = unread if isinstance(problem, DatabaseError) else _noted(ctx)
         tell(str(problem))
         return None, UNKNOWN
-    if span is None or place(span.first) > place(newest.record.log_to):
+    if span is None or position_of(span.first) > position_of(newest.record.log_to):
         return part, UNKNOWN
     return part, newest.record.log_id

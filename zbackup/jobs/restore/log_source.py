@@ -75,7 +75,7 @@ def clock_anchors(
     if source is not None or ctx.engine_name == "mongodb":
         return found
     now = micros(ctx.clock.now())
-    return (*found, Anchor(place=END_OF_LOG, earliest=now, latest=now, clock=ctx.clock.reading()))
+    return (*found, Anchor(position=END_OF_LOG, earliest=now, latest=now, clock=ctx.clock.reading()))
 
 
 def require_replayable(ctx: Context, replay: ReplayRange | None) -> None:

@@ -12,7 +12,7 @@ from zbackup.jobs.restore.known_logs import KnownLog, known_logs
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.clone import Clone
 from zbackup.model.errors import DatabaseError, NotRecoverable, Refused, VerificationFailed, ZbackupError
-from zbackup.model.log import place
+from zbackup.model.log import position_of
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.plan.clones.clone_name import search_name
 from zbackup.plan.recovery.coverage import log_known
@@ -23,7 +23,7 @@ Found = LogEntry | LogRead
 def search_log(ctx: Context, wanted: LogFilter) -> Iterator[Found]:
     """Every transaction that is wanted, the oldest log first and each in its own order.
 
-    What was read of each file stands behind what was found in it. Where something is wanted after a place,
+    What was read of each file stands behind what was found in it. Where something is wanted after a position,
     that is one in the newest log. Changes nothing, but for clones that are gone afterwards, where only
     a server can read the log. Raise NotRecoverable where no backup says where the log is.
     """
@@ -146,7 +146,7 @@ def _needed(ctx: Context, catalog: Catalog, wanted: LogFilter) -> list[Backup]:
         begun = ctx.log_reader.written(live.first)
         if begun and wanted.since and begun <= wanted.since:
             return []
-        found = [b for b in found if place(b.record.log_from) < place(live.first)]
+        found = [b for b in found if position_of(b.record.log_from) < position_of(live.first)]
     if wanted.since:
         found = [b for b in found if b.record.taken >= wanted.since]
     return found

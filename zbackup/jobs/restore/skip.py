@@ -11,7 +11,7 @@ from zbackup.jobs.restore.make_plan import RestorePlan
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.search_log import require_all_read, search_log
 from zbackup.model.errors import Refused
-from zbackup.model.log import Transaction, place
+from zbackup.model.log import Transaction, position_of
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.recovery import LeftOut
 from zbackup.model.transaction_name import parse_transaction
@@ -60,7 +60,7 @@ def require_within(plan: RestorePlan, subject: Transaction) -> Transaction:
     """Tell which is the last that is applied. Raise Refused unless this one is before it."""
     name = subject.gtid or subject.start
     last = plan.replay.last_applied if plan.replay else None
-    if last is None or place(subject.start) > place(last.start):
+    if last is None or position_of(subject.start) > position_of(last.start):
         raise Refused(f"{name} is not before the target anyway: leave out --skip")
     if subject.start == last.start:
         raise Refused(f"{name} is the last before the target: use --before {name} instead of --skip")
@@ -84,7 +84,7 @@ def _left_out(ctx: Context, subject: Transaction, last: Transaction) -> LeftOut:
     since = subject.committed - _SET_BACK
     for each in _from(ctx, subject, LogFilter(tables=tables, since=since)):
         there = each.transaction
-        if place(there.start) > place(last.start):
+        if position_of(there.start) > position_of(last.start):
             break
         if there.start != subject.start:
             found = replace(found, later=found.later + 1, first=(*found.first, there)[:_SHOWN])

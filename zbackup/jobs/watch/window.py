@@ -11,7 +11,7 @@ from zbackup.jobs.context import Context, ShipDestination, live_files
 from zbackup.jobs.ship.archived import ArchivedCopies, archived_copies
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.errors import NotRecoverable, Refused, ZbackupError
-from zbackup.model.log import place
+from zbackup.model.log import position_of
 from zbackup.model.relocation import Relocation
 from zbackup.model.retention import Retention
 from zbackup.model.unreplayable import Unreplayable
@@ -146,7 +146,7 @@ def _live_log(ctx: Context, catalog: Catalog) -> tuple[LiveLog | None, str]:
         return None, f"the live log cannot be looked at: {problem}"
     if span is None:
         return None, "the live log cannot be looked at from its files"
-    if place(span.first) > place(newest.record.log_to):
+    if position_of(span.first) > position_of(newest.record.log_to):
         return LiveLog("", span.first), ""
     files = newest.files(catalog.places)
     return LiveLog(

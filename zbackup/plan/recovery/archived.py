@@ -1,8 +1,8 @@
 """Tell which archived log continues the log in which backups, and how far. Pure.
 
 At a destination the archive is known by its listing alone. A file continues a backup if it is of its server,
-has the number and name of the file that the backup's log ends in, and reaches beyond that place; which of the
-epochs it is, the bytes tell when they are at hand, and until then when they were read: what was still the
+has the number and name of the file that the backup's log ends in, and reaches beyond that position; which of
+the epochs it is, the bytes tell when they are at hand, and until then when they were read: what was still the
 server's log when the backup was taken is what the backup holds, and not what has the same name since a reset.
 An oplog's files say in their names from where to where
 they go: one continues a backup whose log ends between the two. From there on each file continues the one
@@ -15,8 +15,8 @@ from datetime import datetime
 
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, server_key
 from zbackup.model.backup import Backup
-from zbackup.model.log import LogSpan, place
-from zbackup.model.oplog_position import OplogPlace
+from zbackup.model.log import LogSpan, position_of
+from zbackup.model.oplog_position import OplogPosition
 from zbackup.model.record import ARCHIVED, Record
 from zbackup.plan.recovery.coverage import continues, log_known
 
@@ -56,7 +56,7 @@ class Chain:
 
     @property
     def end(self) -> str:
-        """The place in the log, in the server's words."""
+        """The position in the log, in the server's words."""
         return self.files[-1].end
 
     @property
@@ -65,10 +65,10 @@ class Chain:
         return str((*self.before, *self.files)[0].file.begin or "")
 
     def holds(self, other: "Chain") -> bool:
-        """Tell whether, by places alone, it holds all of another one: who has an entry of a term has all
+        """Tell whether, by positions alone, it holds all of another one: who has an entry of a term has all
         before it."""
-        end = other.files[-1].end_place
-        known = (place for f in self.files for place in (f.file.begin, f.end_place) if place)
+        end = other.files[-1].end_position
+        known = (position for f in self.files for position in (f.file.begin, f.end_position) if position)
         return end is not None and any(p.term == end.term and p >= end for p in known)
 
     def since(self, record: Record) -> "Chain":
@@ -93,7 +93,7 @@ class Carrier:
     def holder(self) -> Backup:
         """The backup with the archived log behind it, as one more holder of the log."""
         chain, record = self.chains[0], self.backup.record
-        span = LogSpan(max(chain.begin, record.log_from, key=place), chain.end)
+        span = LogSpan(max(chain.begin, record.log_from, key=position_of), chain.end)
         return Backup(record=with_archive(record, span, chain.complete_to), snapshots=self.backup.snapshots)
 
     def since(self, record: Record) -> "Carrier":
@@ -153,7 +153,7 @@ def begins_for(record: Record, files: Sequence[ArchivedFile]) -> list[ArchivedFi
         f
         for f in files
         if (f.file.server, f.file.name) == (server, name)
-        and f.file.number == place(name)[-1]
+        and f.file.number == position_of(name)[-1]
         and f.size >= int(offset)
     ]
 
@@ -172,23 +172,23 @@ def _is_later_log(file: ArchivedFile, begins: Sequence[ArchivedFile], record: Re
     )
 
 
-def oplog_end(record: Record) -> OplogPlace | None:
-    """The place at which a backup's oplog ends; None where its log is none. Of its term nothing is known."""
+def oplog_end(record: Record) -> OplogPosition | None:
+    """The position where a backup's oplog ends; None where its log is none. Of its term nothing is known."""
     try:
-        return OplogPlace.parse(record.log_to)
+        return OplogPosition.parse(record.log_to)
     except ValueError:
         return None
 
 
-def _is_within(end: OplogPlace, file: ArchivedFile) -> bool:
-    begin, last = file.file.begin, file.end_place
+def _is_within(end: OplogPosition, file: ArchivedFile) -> bool:
+    begin, last = file.file.begin, file.end_position
     return bool(begin and last and begin.cluster_time <= end.cluster_time <= last.cluster_time)
 
 
 def _passes(chain: Chain, record: Record) -> bool:
     """Tell whether it leads beyond what the backup was seen to hold."""
-    last = chain.files[-1].end_place
-    return last is not None and last.cluster_time >= place(record.position or record.log_to)[:2]
+    last = chain.files[-1].end_position
+    return last is not None and last.cluster_time >= position_of(record.position or record.log_to)[:2]
 
 
 def carriers(backups: Sequence[Backup], archive: ArchiveInventory) -> tuple[Carrier, ...]:

@@ -1,4 +1,4 @@
-"""Decide how to reach the state just before one transaction: by places in the log, not by times. Pure.
+"""Decide how to reach the state just before one transaction: by positions in the log, not by times. Pure.
 
 A base is old enough when its log ends before the transaction begins. Times would not do: MariaDB's are whole
 seconds, and on both flavours transactions may stand in the log in another order than that of their times.
@@ -10,12 +10,12 @@ from zoneinfo import ZoneInfo
 
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotFound, NotRecoverable
-from zbackup.model.log import place
+from zbackup.model.log import position_of
 from zbackup.model.moment import local_text
 from zbackup.model.record import ARCHIVED
 from zbackup.model.target import BeforeTransaction
 from zbackup.model.transaction_name import Gtid, TransactionName
-from zbackup.plan.recovery.coverage import Place, continues, first_break, log_known
+from zbackup.plan.recovery.coverage import Position, continues, first_break, log_known
 from zbackup.plan.recovery.recovery import RecoveryPlan, require_whole_log
 from zbackup.plan.recovery.window import moment_bases, recovery_window, usable_bases
 
@@ -30,11 +30,11 @@ def covering(holders: Sequence[Backup]) -> list[Backup]:
     if not holders:
         return []
     chosen = [max(holders, key=_widest)]
-    begin = place(chosen[0].record.log_from)
-    while older := [h for h in holders if place(h.record.log_from) < begin]:
-        touching = [h for h in older if place(h.record.log_to) >= begin]
+    begin = position_of(chosen[0].record.log_from)
+    while older := [h for h in holders if position_of(h.record.log_from) < begin]:
+        touching = [h for h in older if position_of(h.record.log_to) >= begin]
         chosen.append(max(touching, key=_leading_back) if touching else max(older, key=_widest))
-        begin = place(chosen[-1].record.log_from)
+        begin = position_of(chosen[-1].record.log_from)
     return chosen
 
 
@@ -46,15 +46,15 @@ def plan_before(
     `base` names the one to start from instead of the newest. Raise NotFound when there is none of that name;
     NotRecoverable when it, or every one, holds the transaction already, or is of another log.
     """
-    begin, end = place(target.transaction.start), place(target.transaction.end)
+    begin, end = position_of(target.transaction.start), position_of(target.transaction.end)
     bases = _bases(backups, base)
     if base and not bases:
         raise NotFound(f"there is no finished backup {base} to start from: see zbackup list")
     same_log = [b for b in bases if log_known(b.record) and b.record.log_id in target.logs]
-    older = [b for b in same_log if place(b.record.log_to) <= begin]
+    older = [b for b in same_log if position_of(b.record.log_to) <= begin]
     if not older:
         raise NotRecoverable(_why_none(target, now, backups, zone, base, contained=bool(same_log)))
-    holders = [h for h in log_holders(backups) if place(h.record.log_to) >= end]
+    holders = [h for h in log_holders(backups) if position_of(h.record.log_to) >= end]
     at = f"{target.name} cannot be the end of a restore"
     for start in sorted(older, key=_reaching, reverse=True):
         if reaching := [h for h in holders if continues(h, start)]:
@@ -102,7 +102,9 @@ def may_hold(backup: Backup, name: TransactionName) -> bool:
         # Which GTIDs were archived, no listing tells.
         return ARCHIVED in backup.record.server or name.is_in(backup.record.gtid)
     base_name = name.file.rpartition(".")[0]
-    return backup.record.log_to.startswith(f"{base_name}.") and place(backup.record.log_to) > place(str(name))
+    return backup.record.log_to.startswith(f"{base_name}.") and position_of(
+        backup.record.log_to
+    ) > position_of(str(name))
 
 
 def _why_unseen(
@@ -120,16 +122,16 @@ def _why_unseen(
     return f"no backup there that is older than {name} leads to it without a gap in the log"
 
 
-def _reaching(backup: Backup) -> tuple[Place, int]:
-    return place(backup.record.log_to), backup.createtxg
+def _reaching(backup: Backup) -> tuple[Position, int]:
+    return position_of(backup.record.log_to), backup.createtxg
 
 
-def _widest(backup: Backup) -> tuple[Place, Place]:
-    return place(backup.record.log_to), _leading_back(backup)
+def _widest(backup: Backup) -> tuple[Position, Position]:
+    return position_of(backup.record.log_to), _leading_back(backup)
 
 
-def _leading_back(backup: Backup) -> Place:
-    return tuple(-number for number in place(backup.record.log_from))
+def _leading_back(backup: Backup) -> Position:
+    return tuple(-number for number in position_of(backup.record.log_from))
 
 
 def _why_none(

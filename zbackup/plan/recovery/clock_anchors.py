@@ -6,12 +6,12 @@ from typing import Final
 
 from zbackup.model.anchors import Anchor
 from zbackup.model.backup import Backup
-from zbackup.model.commit_times import Place, micros
-from zbackup.model.log import place
+from zbackup.model.commit_times import Position, micros
+from zbackup.model.log import position_of
 from zbackup.model.record import Record
 from zbackup.plan.recovery.coverage import log_known
 
-END_OF_LOG: Final[Place] = (1 << 62, 0)
+END_OF_LOG: Final[Position] = (1 << 62, 0)
 
 # ZFS knows whole seconds of a snapshot's making.
 CREATED_WITHIN: Final = timedelta(seconds=1)
@@ -27,7 +27,7 @@ def anchors_of(backups: Sequence[Backup], base: Backup) -> tuple[Anchor, ...]:
         return ()
     return tuple(
         Anchor(
-            place=_place(backup.record.log_to),
+            position=_position(backup.record.log_to),
             earliest=micros(backup.record.taken),
             latest=micros(max(backup.record.taken, backup.snapshots[0].created + CREATED_WITHIN)),
             clock=backup.record.clock,
@@ -48,7 +48,7 @@ def _said(record: Record) -> int | None:
     return micros(record.complete_to) if told and record.complete_to else None
 
 
-def _place(text: str) -> Place:
+def _position(text: str) -> Position:
     """A file's base name may have numbers in it, too."""
-    sequence, offset = place(text)[-2:]
+    sequence, offset = position_of(text)[-2:]
     return sequence, offset

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from zbackup.model.backup import Backup, FinishedBackup
-from zbackup.model.log import place
+from zbackup.model.log import position_of
 from zbackup.model.record import Record
 from zbackup.model.unreplayable import Unreplayable
 
-Place = tuple[int, ...]
+Position = tuple[int, ...]
 
 
 def log_known(record: Record) -> bool:
@@ -31,7 +31,7 @@ def continues(newer: Backup, older: Backup) -> bool:
         newer.createtxg >= older.createtxg
         and log_known(one)
         and one.log_id == other.log_id
-        and place(other.log_from) <= place(one.log_to)
+        and position_of(other.log_from) <= position_of(one.log_to)
     )
 
 
@@ -54,8 +54,8 @@ def _same_server(one: Record, other: Record) -> bool:
 
 def first_behind(base: Backup, stops: Iterable[Unreplayable]) -> Unreplayable | None:
     """The first of these that the base's own data does not have already."""
-    end = place(base.record.log_to)
-    return next((stop for stop in stops if place(stop.transaction.start) >= end), None)
+    end = position_of(base.record.log_to)
+    return next((stop for stop in stops if position_of(stop.transaction.start) >= end), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +135,10 @@ class _Log:
         self._holders = sorted(holders, key=lambda h: _age(h.backup))
         self._ages = [_age(h.backup) for h in self._holders]
         # Non-decreasing by nature; where it is not, the larger number promises less.
-        self._oldest: list[Place] = []
+        self._oldest: list[Position] = []
         self._farthest: list[int] = []
         for index, holder in enumerate(self._holders):
-            begin = place(holder.backup.record.log_from)
+            begin = position_of(holder.backup.record.log_from)
             self._oldest.append(max(begin, self._oldest[-1]) if self._oldest else begin)
             best = self._farthest[-1] if self._farthest else index
             farther = holder.complete_to >= self._holders[best].complete_to
@@ -146,7 +146,7 @@ class _Log:
 
     def reached(self, base: Backup) -> Reached | None:
         first = bisect_left(self._ages, _age(base))
-        last = bisect_right(self._oldest, place(base.record.log_to)) - 1
+        last = bisect_right(self._oldest, position_of(base.record.log_to)) - 1
         if last < first:
             return None
         best = self._farthest[last]

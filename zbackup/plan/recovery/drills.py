@@ -6,7 +6,7 @@ from datetime import datetime
 
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable
-from zbackup.model.log import place
+from zbackup.model.log import position_of
 from zbackup.plan.recovery.coverage import continues, first_break, log_known
 from zbackup.plan.recovery.recovery import drill_target
 from zbackup.plan.recovery.window import usable_bases
@@ -62,13 +62,13 @@ def _next(base: Backup, backups: Sequence[Backup]) -> Backup | None:
     """The first backup that holds more of the log behind the base, all of it."""
     if base.record.as_of is None or base.record.blockers or not log_known(base.record):
         return None
-    ended = place(base.record.log_to)
+    ended = position_of(base.record.log_to)
     more = (
         b
         for b in backups
-        if b.complete and b.finished and continues(b, base) and place(b.record.log_to) > ended
+        if b.complete and b.finished and continues(b, base) and position_of(b.record.log_to) > ended
     )
-    found = min(more, key=lambda b: (place(b.record.log_to), b.createtxg), default=None)
+    found = min(more, key=lambda b: (position_of(b.record.log_to), b.createtxg), default=None)
     return None if found is None or first_break(base, found, backups) else found
 
 

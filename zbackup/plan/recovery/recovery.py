@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from zbackup.model.backup import Backup, finished
 from zbackup.model.errors import NotFound, NotRecoverable
-from zbackup.model.log import ClusterTime, place
+from zbackup.model.log import ClusterTime, position_of
 from zbackup.model.record import ARCHIVED, Record
 from zbackup.plan.recovery.as_it_is import no_moments
 from zbackup.plan.recovery.coverage import Coverage, continues, first_break, log_known
@@ -141,7 +141,7 @@ def farthest_log(base: Backup, backups: Sequence[Backup]) -> Backup | None:
         for b in backups
         if b.complete and b.finished and continues(b, base) and not first_break(base, b, backups)
     ]
-    return max(holders, key=lambda h: (place(h.record.log_to), h.createtxg), default=None)
+    return max(holders, key=lambda h: (position_of(h.record.log_to), h.createtxg), default=None)
 
 
 def drill_target(backups: Sequence[Backup]) -> tuple[datetime, str]:
@@ -162,7 +162,7 @@ def drill_target(backups: Sequence[Backup]) -> tuple[datetime, str]:
         for b in bases
         if not b.record.blockers
         and continues(newest, b)
-        and place(b.record.log_to) < place(newest.record.log_to)
+        and position_of(b.record.log_to) < position_of(newest.record.log_to)
         and not first_break(b, newest, backups)
     ]
     base = max(older, key=_age, default=newest_base)

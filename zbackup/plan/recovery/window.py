@@ -7,7 +7,7 @@ from typing import Literal
 from zoneinfo import ZoneInfo
 
 from zbackup.model.backup import Backup, FinishedBackup, finished
-from zbackup.model.log import place
+from zbackup.model.log import position_of
 from zbackup.model.moment import local_text
 from zbackup.model.unreplayable import Unreplayable
 from zbackup.plan.recovery.coverage import Coverage, first_behind, log_known
@@ -182,7 +182,7 @@ def _piece(base: FinishedBackup, coverage: Coverage, live: LiveLog | None, now: 
         and broken is None
         and found is not None
         and live.log_id == record.log_id
-        and place(live.first) <= place(record.log_to)
+        and position_of(live.first) <= position_of(record.log_to)
     )
     # A base's moment may be known less exactly than its log's end, and be behind it.
     to = max(to, base.as_of, now) if continued else max(to, base.as_of)
@@ -239,7 +239,7 @@ def _cause(before: _Piece, log_id: str, first: str, who: str, server_uuid: str) 
         return "other server", f"{who} the log of another server: {server_uuid}, not {record.server_uuid}"
     # Of the same log, and yet not enough for the base: then only what the base needs of it is gone.
     end = before.base.record.log_to if log_id == record.log_id else record.log_to
-    if place(first) > place(end):
+    if position_of(first) > position_of(end):
         return "purged", f"the log behind {end} was purged: {who} it from {first} on"
     if log_id == record.log_id:
         return "purged", f"the log behind {end} was purged where no snapshot holds it"

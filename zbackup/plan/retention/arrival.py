@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotFound, NotRecoverable
-from zbackup.model.log import place
+from zbackup.model.log import position_of
 from zbackup.plan.recovery.coverage import log_known
 from zbackup.plan.recovery.recovery import RecoveryPlan
 from zbackup.plan.retention.retention import Kept, RetentionPlan
@@ -46,7 +46,7 @@ def consistent(arrived: Sequence[Backup], now: datetime) -> list[Backup]:
             for name, at in (("taken", record.taken), ("as_of", record.as_of), ("to", record.complete_to))
             if at is not None
         }
-        end = place(record.log_to)
+        end = position_of(record.log_to)
         if any(at > now + AHEAD or at < times.get(name, at) for name, at in claimed.items()):
             continue
         if log_known(record) and end < logs.get(record.log_id, end):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from zbackup.model.backup import Backup, FinishedBackup, finished
-from zbackup.model.log import place
+from zbackup.model.log import position_of
 from zbackup.plan.recovery.coverage import Coverage, Reached, continues, log_known
 
 Kept = tuple[Backup, str]
@@ -93,7 +93,7 @@ def _up_to_stop(base: Backup, found: Reached, coverage: Coverage) -> Reached:
     if stopped is None or stopped[0].transaction.committed >= found.end:
         return found
     stop, says = stopped
-    if place(stop.transaction.start) >= place(found.holder.record.log_to):
+    if position_of(stop.transaction.start) >= position_of(found.holder.record.log_to):
         return found
     return Reached(end=stop.transaction.committed, holder=says if continues(says, base) else found.holder)
 

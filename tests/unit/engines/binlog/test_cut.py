@@ -142,7 +142,7 @@ def test_what_lies_behind_the_cut_need_not_be_readable(tmp_path: Path) -> None:
     files[1].write_bytes(b"nothing of a log")
     then = NOW + 500 * second
     clock = Reading("boot", 1000.0, True)
-    seen = Anchor(place=(1, written[500][1].end), earliest=then, latest=then, clock=clock)
+    seen = Anchor(position=(1, written[500][1].end), earliest=then, latest=then, clock=clock)
     times = Times(rules=Rules(), anchors=(seen,))
     cut = find_stop(files, place(files[0], 4), Time(at(NOW + 300 * second)), times=times)
     assert (cut.transactions, cut.later) == (300, None)

@@ -17,7 +17,7 @@ from zbackup.engines.mongodb.server.connection import Connection, ConnectionLost
 from zbackup.jobs.archive.append import append_all
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, LogFileId, server_key
 from zbackup.model.backup import BackupFiles
-from zbackup.model.oplog_position import OplogPlace
+from zbackup.model.oplog_position import OplogPosition
 from zbackup.model.record import Record
 from zbackup.model.relocation import Relocation
 from zbackup.plan.archive import ArchivePlan, newest_epoch, plan_archive
@@ -53,9 +53,9 @@ def entry(seconds: int, increment: int, term: int, size: int = 0, **more: Any) -
     )
 
 
-def place_of(data: bytes) -> OplogPlace:
+def place_of(data: bytes) -> OplogPosition:
     found = bson.decode(data)
-    return OplogPlace(found["ts"].time, found["ts"].inc, found["t"])
+    return OplogPosition(found["ts"].time, found["ts"].inc, found["t"])
 
 
 @dataclass
@@ -151,7 +151,7 @@ class Archive:
 
     member: Member
     bytes_of: dict[str, bytes] = field(default_factory=dict)
-    inventory: ArchiveInventory = field(default_factory=lambda: ArchiveInventory(place="there"))
+    inventory: ArchiveInventory = field(default_factory=lambda: ArchiveInventory(address="there"))
     follower: MongoLogFollower = field(init=False)
     now: datetime = NOON + timedelta(days=1)
     since: str = ""
@@ -203,4 +203,4 @@ class Archive:
 
 
 def optime(data: bytes) -> OpTime:
-    return OpTime.of_place(place_of(data))
+    return OpTime.of_position(place_of(data))

@@ -39,7 +39,7 @@ def test_what_was_written_is_archived_once_and_nothing_twice() -> None:
     assert made.round().appends == ()
     (file,) = made.inventory.files
     assert held(made, file) == made.member.oplog
-    assert file.end_place == place_of(made.member.oplog[-1])
+    assert file.end_position == place_of(made.member.oplog[-1])
     assert file.file.name == f"{FIRST}-1-1.oplog" and file.end == f"{FIRST},5@1"
 
 
@@ -99,7 +99,7 @@ def test_files_are_closed_by_size_and_age_and_overlap_by_one_entry(monkeypatch: 
     files = made.inventory.files
     assert len(files) > 2 and all(f.closed for f in files[:-1]) and not files[-1].closed
     for one, other in pairwise(files):
-        assert other.continues(one) and other.file.begin == one.end_place
+        assert other.continues(one) and other.file.begin == one.end_position
     whole = [data for n, file in enumerate(files) for data in held(made, file)[n > 0 :]]
     assert whole == made.member.oplog
 
@@ -287,7 +287,7 @@ def _require_true(made: Archive) -> None:
         for one, other in pairwise(whole):
             assert other in known.get(one, ()), "an entry is missing"
     newest = max(made.inventory.files, key=lambda f: f.file)
-    assert newest.end_place == place_of(member.oplog[-1])
+    assert newest.end_position == place_of(member.oplog[-1])
 
 
 def _require_a_way(made: Archive) -> None:

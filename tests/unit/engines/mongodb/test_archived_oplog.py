@@ -18,7 +18,7 @@ from zbackup.engines.mongodb.oplog.stored import documents, in_order, stored_ent
 from zbackup.model.added_log import AddedFile, NotContinued
 from zbackup.model.archive import ArchivedFile
 from zbackup.model.errors import NotRecoverable, VerificationFailed
-from zbackup.model.oplog_position import OplogPlace
+from zbackup.model.oplog_position import OplogPosition
 from zbackup.model.progress import Silent
 from zbackup.plan.recovery.archived import Chain, chains_from
 
@@ -28,7 +28,8 @@ def added(made: Archive, chain: Chain) -> list[AddedFile]:
         return lambda begin, end: made.read(file, begin, end)
 
     return [
-        AddedFile(name=f.file.name, size=f.size, read=reading(f), end=str(f.end_place)) for f in chain.files
+        AddedFile(name=f.file.name, size=f.size, read=reading(f), end=str(f.end_position))
+        for f in chain.files
     ]
 
 
@@ -44,7 +45,7 @@ def three(monkeypatch: pytest.MonkeyPatch) -> Archive:
 
 def put(made: Archive, directory: Path, chain: Chain | None = None) -> ArchivedOplog:
     chain = chain or chains_from(RECORD, made.inventory.files)[0]
-    put_in(directory, added(made, chain), OplogPlace(FIRST, 1, 1), Silent())
+    put_in(directory, added(made, chain), OplogPosition(FIRST, 1, 1), Silent())
     return archived_oplog(directory, ("rs0", "65f0c0ffee"))
 
 
@@ -65,9 +66,9 @@ def test_what_was_archived_reads_as_the_oplog_it_was(three: Archive, tmp_path: P
 def test_an_archive_that_lacks_the_backups_end_is_another_history(three: Archive, tmp_path: Path) -> None:
     chain = chains_from(RECORD, three.inventory.files)[0]
     with pytest.raises(NotRecoverable, match="was rolled back"):
-        put_in(tmp_path, added(three, chain), OplogPlace(FIRST, 4, 2), Silent())
+        put_in(tmp_path, added(three, chain), OplogPosition(FIRST, 4, 2), Silent())
     with pytest.raises(NotRecoverable, match="before the backup does"):
-        put_in(tmp_path, added(three, chain), OplogPlace(FIRST, 400, 1), Silent())
+        put_in(tmp_path, added(three, chain), OplogPosition(FIRST, 400, 1), Silent())
     assert list(tmp_path.iterdir()) == []
 
 
@@ -87,7 +88,7 @@ def test_what_is_cut_off_counts_up_to_its_last_whole_entry(three: Archive, tmp_p
     files = added(three, cut)
     files[-1] = AddedFile(name=files[-1].name, size=files[-1].size, read=files[-1].read)
     first, last = put_in(tmp_path, files, None, Silent())
-    assert first == OplogPlace(FIRST, 1, 1) and str(last) < str(chain.files[1].end_place)
+    assert first == OplogPosition(FIRST, 1, 1) and str(last) < str(chain.files[1].end_position)
 
 
 @pytest.mark.parametrize(
@@ -126,8 +127,8 @@ def test_no_bytes_at_all_get_further_than_that(data: bytes, cuts: list[int]) -> 
 
 def test_a_file_that_is_not_what_its_name_says_is_no_part_of_it(three: Archive, tmp_path: Path) -> None:
     files = added(three, chains_from(RECORD, three.inventory.files)[0])
-    other = replace(files[1], name=OplogPlace(FIRST, 1, 1).name)
-    short = replace(files[1], end=str(OplogPlace(FIRST, 11, 1)))
+    other = replace(files[1], name=OplogPosition(FIRST, 1, 1).name)
+    short = replace(files[1], end=str(OplogPosition(FIRST, 11, 1)))
     for wrong, said in ((other, "called by"), (short, "does not end at")):
         with pytest.raises(NotContinued, match=said):
             put_in(tmp_path, [files[0], wrong], None, Silent())

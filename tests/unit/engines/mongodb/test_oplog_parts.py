@@ -85,7 +85,7 @@ def test_an_entry_is_described(more: dict[str, object], said: str) -> None:
     assert describe(entry(1, **more)) == said
 
 
-def test_an_entry_is_reported_with_its_place_and_time() -> None:
+def test_an_entry_is_reported_with_its_position_and_time() -> None:
     found = transaction(entry(7))
     assert (found.start, found.end, found.committed, found.what) == (
         "100,7@3",

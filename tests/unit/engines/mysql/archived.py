@@ -174,7 +174,7 @@ class Archive:
         return self.claims.setdefault((server, epoch), writer)
 
     def archived(self) -> ArchiveInventory:
-        inventory = ArchiveInventory(place="memory")
+        inventory = ArchiveInventory(address="memory")
         for key, chunks in self.chunks.items():
             for chunk, _ in chunks:
                 inventory = inventory.with_append(self.files[key], chunk, chunk.size)

@@ -19,7 +19,7 @@ from zbackup.engines.mysql.binlog.events import (
 )
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.plain_log.plain_log import PLAIN_LOG, PlainLog
-from zbackup.engines.mysql.plain_log.sent_log import NoSuchPlace
+from zbackup.engines.mysql.plain_log.sent_log import NoSuchPosition
 from zbackup.model.backup import BackupFiles
 from zbackup.model.relocation import Relocation
 
@@ -110,7 +110,7 @@ class Session:
     def _events(self, file: str, offset: int) -> Iterator[bytes]:
         there = self.server.plain()
         if file not in there or offset > len(there[file]):
-            raise NoSuchPlace(f"{file}:{offset} (1236)")
+            raise NoSuchPosition(f"{file}:{offset} (1236)")
         for name in sorted(n for n in there if n >= file):
             at = offset if name == file else FIRST_EVENT
             yield summed(
@@ -130,7 +130,7 @@ class Session:
                 event = changed(event, 4, bytes((START_ENCRYPTION,)))
             if at >= begin:
                 if begin not in boundaries:
-                    raise NoSuchPlace(f"bogus data in log event at {name}:{begin} (1236)")
+                    raise NoSuchPosition(f"bogus data in log event at {name}:{begin} (1236)")
                 yield event
             elif kind == FORMAT_DESCRIPTION:
                 yield changed(changed(event, CREATED_AT, bytes(4)), 13, bytes(4))

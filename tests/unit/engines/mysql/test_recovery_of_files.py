@@ -308,7 +308,7 @@ def test_a_time_of_the_future_is_told_from_the_clock_when_the_log_was_read(log: 
     log.commit(second, 10**9 * second, 60 * second, 61 * second)
     later = (record(log.end()), log.copy("later"))
     now = NOW + 100 * second
-    anchor = Anchor(place=(1, log.end().offset), earliest=now, latest=now, clock=Reading("b", 1.0, False))
+    anchor = Anchor(position=(1, log.end().offset), earliest=now, latest=now, clock=Reading("b", 1.0, False))
     found = READER.examine(base, later, Time(moment(61 * second)), (anchor,))
     assert (found.transactions, found.later) == (3, None)
     disputed = READER.examine(base, later, Time(moment(30 * second)), (anchor,))

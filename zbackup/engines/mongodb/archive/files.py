@@ -1,6 +1,6 @@
 """Put an oplog's entries into files of an archive: which are called how, and end where. Pure.
 
-A file begins with the entry that the one before it ends with, so that the places alone say that nothing is
+A file begins with the entry that the one before it ends with, so that the positions alone say that nothing is
 missing between the two (see model.oplog_position).
 """
 
@@ -10,7 +10,7 @@ from typing import Final
 
 from zbackup.engines.mongodb.oplog.stored import StoredEntry
 from zbackup.model.archive import MOST_CHUNK, ArchivedFile, head_hash
-from zbackup.model.oplog_position import OplogPlace
+from zbackup.model.oplog_position import OplogPosition
 from zbackup.model.written_log import LogBytes, WrittenFile
 
 MOST_FILE: Final = 64 << 20
@@ -29,12 +29,12 @@ class GrowingFile:
 
     number: int
     head: str
-    begin: OplogPlace
+    begin: OplogPosition
     archived: int
-    archived_end: OplogPlace
+    archived_end: OplogPosition
     last: StoredEntry | None = None
     data: bytearray = field(default_factory=bytearray)
-    ends: dict[int, OplogPlace] = field(default_factory=dict)
+    ends: dict[int, OplogPosition] = field(default_factory=dict)
     closed: bool = False
 
     @property
@@ -42,14 +42,14 @@ class GrowingFile:
         return self.archived + len(self.data)
 
     @property
-    def end(self) -> OplogPlace:
+    def end(self) -> OplogPosition:
         """The place of the last entry."""
-        return self.last.place if self.last else self.archived_end
+        return self.last.position if self.last else self.archived_end
 
     @classmethod
     def of(cls, known: ArchivedFile) -> "GrowingFile":
         """One that is archived. Raise ValueError where that is of no oplog."""
-        begin, end = known.file.begin, known.end_place
+        begin, end = known.file.begin, known.end_position
         if begin is None or end is None:
             raise ValueError(f"{known.file} is no file of an oplog")
         return cls(
@@ -65,7 +65,7 @@ class GrowingFile:
     def at(cls, server: str, number: int, entry: StoredEntry) -> "GrowingFile":
         """A new one, which begins with this entry."""
         head = head_hash(server, entry.data)
-        new = cls(number=number, head=head, begin=entry.place, archived=0, archived_end=entry.place)
+        new = cls(number=number, head=head, begin=entry.position, archived=0, archived_end=entry.position)
         new.add(entry)
         return new
 
@@ -79,9 +79,9 @@ class GrowingFile:
 
     def is_full(self, entry: StoredEntry, newest: StoredEntry) -> bool:
         """Tell whether this entry is to be in the next one; `newest` is the last that is known behind it."""
-        old = newest.place.seconds - self.begin.seconds >= MOST_FILE_S
+        old = newest.position.seconds - self.begin.seconds >= MOST_FILE_S
         if old:
-            old = entry.place.seconds - self.begin.seconds >= MOST_FILE_S
+            old = entry.position.seconds - self.begin.seconds >= MOST_FILE_S
         return (old or self.size >= MOST_FILE) and self.begin != self.end
 
     def read(self, begin: int, end: int) -> LogBytes:

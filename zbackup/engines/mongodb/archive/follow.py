@@ -2,7 +2,7 @@
 
 The server is asked, for a mongod alone can read its files: for entries behind the last one that is archived,
 with read concern "majority". Such a read has no holes, and what it shows survives the loss of any minority
-of the members (MongoDB manual, "Read Concern majority"). An entry's place is proof: as in Raft, who has an
+of the members (MongoDB manual, "Read Concern majority"). An entry's position is proof: as in Raft, who has an
 entry of a term has all before it; so where the entry that was archived last is not in the oplog any more,
 but its time is, what was archived was rolled back, and a new epoch begins.
 """
@@ -22,7 +22,7 @@ from zbackup.engines.mongodb.server.status import oplog_end, oplog_first
 from zbackup.model.archive import MOST_CHUNK, ArchivedFile, server_key
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import DatabaseError, NotRecoverable, VerificationFailed
-from zbackup.model.oplog_position import OplogPlace
+from zbackup.model.oplog_position import OplogPosition
 from zbackup.model.record import Record
 from zbackup.model.written_log import LogBytes, WrittenFile
 
@@ -57,7 +57,7 @@ class MongoLogFollower:
         if alone and files.last and not look.more:
             # What nobody else can have taken is acknowledged by this one alone.
             acknowledged = read
-            if OpTime.of_place(files.last.place) == oplog_end(connection).at:
+            if OpTime.of_position(files.last.position) == oplog_end(connection).at:
                 complete_to = read
         return tuple(
             file.written(
@@ -119,12 +119,12 @@ class _Look:
         if not self._entries:
             # The member has not got that far, or what it has is not known to be the majority's yet.
             return self._unchanged(newest)
-        if self._entries[0].place == end:
+        if self._entries[0].position == end:
             if len(self._entries) > 1 and _is_giant(self._entries[1]):
                 return self._behind_a_giant(newest)
             self.same[newest.file.number] = True
             return self._filled(Files(self.server, [GrowingFile.of(newest)]))
-        if oplog_first(self.connection).at.ts > OpTime.of_place(end).ts:
+        if oplog_first(self.connection).at.ts > OpTime.of_position(end).ts:
             return self._filled(Files(self.server, next_number=newest.file.number + 1))
         return self._after_rollback()
 
@@ -142,7 +142,7 @@ class _Look:
         """No append can hold it, and nobody can write it into another oplog: there is a gap."""
         rest = list(dropwhile(_is_giant, self._entries[1:]))
         while not rest and self.more:
-            self._ask(self._entries[-1].place)
+            self._ask(self._entries[-1].position)
             if len(self._entries) == 1:
                 break
             rest = list(dropwhile(_is_giant, self._entries[1:]))
@@ -167,11 +167,11 @@ class _Look:
                 if front is None:
                     self.follows[known.file.number] = known.file.follows
                 return self._again(front if goes_on else None, begin, known.file.number)
-            if begin is None or OpTime.of_place(begin).ts < first:
+            if begin is None or OpTime.of_position(begin).ts < first:
                 break
         return self._again(None, None, self.archived[0].file.number)
 
-    def _again(self, before: ArchivedFile | None, begin: OplogPlace | None, number: int) -> Files:
+    def _again(self, before: ArchivedFile | None, begin: OplogPosition | None, number: int) -> Files:
         self._ask(begin)
         files = Files(self.server, next_number=number)
         if before is None:
@@ -191,14 +191,14 @@ class _Look:
             files.add(entry, self._entries[-1])
         return files
 
-    def _ask(self, since: OplogPlace | None) -> None:
-        """Read what the majority has from a place on."""
-        wanted = {"ts": {"$gte": OpTime.of_place(since).ts}} if since else {}
+    def _ask(self, since: OplogPosition | None) -> None:
+        """Read what the majority has from a position on."""
+        wanted = {"ts": {"$gte": OpTime.of_position(since).ts}} if since else {}
         batches, self.more = self.connection.committed_batches(OPLOG, wanted, MOST_LOOK)
         self._entries = [StoredEntry(each) for batch in batches for each in documents([batch])]
 
-    def _has(self, place: OplogPlace) -> bool:
-        wanted = OpTime.of_place(place)
+    def _has(self, position: OplogPosition) -> bool:
+        wanted = OpTime.of_position(position)
         found = self.connection.find(OPLOG, {"ts": wanted.ts}, fields=("ts", "t"))
         return [OpTime.of(entry) for entry in found] == [wanted]
 
@@ -207,17 +207,17 @@ def _is_giant(entry: StoredEntry) -> bool:
     return len(entry.data) > MOST_CHUNK
 
 
-def _recorded(since: str) -> OplogPlace | None:
+def _recorded(since: str) -> OplogPosition | None:
     try:
-        return OplogPlace.parse(since) if since else None
+        return OplogPosition.parse(since) if since else None
     except ValueError as damaged:
         raise VerificationFailed(
             f"the newest shipped backup's end cannot be understood: {damaged}"
         ) from damaged
 
 
-def _end(known: ArchivedFile) -> OplogPlace:
-    end = known.end_place
+def _end(known: ArchivedFile) -> OplogPosition:
+    end = known.end_position
     if end is None:
         raise VerificationFailed(f"{known.file} is in the archive of an oplog, and is no file of one")
     return end

@@ -19,7 +19,7 @@ from zbackup.engines.mongodb.oplog.stored import StoredEntry, decoded, documents
 from zbackup.engines.mongodb.optime import OpTime
 from zbackup.model.added_log import AddedFile, NotContinued
 from zbackup.model.errors import NotRecoverable, VerificationFailed
-from zbackup.model.oplog_position import OplogPlace, begin_of
+from zbackup.model.oplog_position import OplogPosition, begin_of
 from zbackup.model.progress import Progress
 from zbackup.proc import secure_files
 
@@ -77,10 +77,10 @@ class ArchivedOplog:
         """See oplog.Oplog."""
         return self.identity
 
-    def holds(self, place: OpTime) -> bool:
-        """Tell whether the entry at that place is inside."""
-        found = self.find({"ts": {"$gte": place.ts, "$lte": place.ts}})
-        return found is not None and OpTime.of(found) == place
+    def holds(self, position: OpTime) -> bool:
+        """Tell whether the entry at that position is inside."""
+        found = self.find({"ts": {"$gte": position.ts, "$lte": position.ts}})
+        return found is not None and OpTime.of(found) == position
 
     def _entries(self, wanted: Mapping[str, Any]) -> Iterator[StoredEntry]:
         for path in self._paths(wanted):
@@ -89,14 +89,14 @@ class ArchivedOplog:
     def _paths(self, wanted: Mapping[str, Any]) -> list[Path]:
         """The files that may hold any of these, in order."""
         known = (begin_of(name) for name in secure_files.names(self.directory))
-        begins = sorted(place for place in known if place)
+        begins = sorted(position for position in known if position)
         first, last = _bounds(wanted.get("ts", {}))
         # A file goes up to where the next one begins.
-        behind = [*(place.cluster_time for place in begins[1:]), _FAR]
+        behind = [*(position.cluster_time for position in begins[1:]), _FAR]
         return [
-            self.directory / place.name
-            for place, following in zip(begins, behind, strict=True)
-            if place.cluster_time <= last and first <= following
+            self.directory / position.name
+            for position, following in zip(begins, behind, strict=True)
+            if position.cluster_time <= last and first <= following
         ]
 
     def _of(self, path: Path, wanted: Mapping[str, Any]) -> Iterator[StoredEntry]:
@@ -109,10 +109,10 @@ class ArchivedOplog:
                 if everything:
                     yield entry
                     continue
-                if entry.place.cluster_time > behind:
+                if entry.position.cluster_time > behind:
                     return
-                place = Timestamp(*entry.place.cluster_time)
-                if _is_like(place, times) and _is_like(entry.wall, walls):
+                position = Timestamp(*entry.position.cluster_time)
+                if _is_like(position, times) and _is_like(entry.wall, walls):
                     yield entry
 
 
@@ -122,9 +122,9 @@ def archived_oplog(dbpath: Path, identity: tuple[str, str]) -> ArchivedOplog:
 
 
 def put_in(
-    dbpath: Path, added: Sequence[AddedFile], wanted: OplogPlace | None, progress: Progress
-) -> tuple[OplogPlace, OplogPlace]:
-    """Put archived files, in their order, beside a server's files; the places of the first and last entry.
+    dbpath: Path, added: Sequence[AddedFile], wanted: OplogPosition | None, progress: Progress
+) -> tuple[OplogPosition, OplogPosition]:
+    """Put archived files, in their order, beside a server's files; the positions of the first and last entry.
 
     `wanted` has to be among the entries. Raise NotRecoverable when it is not, NotContinued when this is no
     oplog without a hole: then nothing of it is there.
@@ -140,8 +140,8 @@ def put_in(
 
 
 def _put_in(
-    directory: Path, added: Sequence[AddedFile], wanted: OplogPlace | None, progress: Progress
-) -> tuple[OplogPlace, OplogPlace]:
+    directory: Path, added: Sequence[AddedFile], wanted: OplogPosition | None, progress: Progress
+) -> tuple[OplogPosition, OplogPosition]:
     writing = _Writing(directory, wanted, progress, sum(each.size for each in added))
     for index, file in enumerate(added):
         reading = _Reading(file)
@@ -154,9 +154,9 @@ def _put_in(
     first, last = writing.first, writing.last
     if first is None or last is None:
         raise NotRecoverable("nothing of the oplog is archived there")
-    if wanted and last.place.cluster_time < wanted.cluster_time:
-        raise NotRecoverable(f"what is archived ends at {last.place}, before the backup does ({wanted})")
-    return first, last.place
+    if wanted and last.position.cluster_time < wanted.cluster_time:
+        raise NotRecoverable(f"what is archived ends at {last.position}, before the backup does ({wanted})")
+    return first, last.position
 
 
 @dataclass(slots=True)
@@ -179,35 +179,35 @@ class _Writing:
     """The files that are written, up to the entry `last`."""
 
     directory: Path
-    wanted: OplogPlace | None
+    wanted: OplogPosition | None
     progress: Progress
     total: int
     done: int = 0
-    first: OplogPlace | None = None
+    first: OplogPosition | None = None
     last: StoredEntry | None = None
 
     def add(self, file: AddedFile, parts: Iterable[bytes]) -> None:
         """Write its entries, but for the one that it has in common with the file before it."""
         entries = in_order(map(stored_entry, documents(parts, cut=not file.end)))
         begin = next(entries, None)
-        if begin is None or begin.place != begin_of(file.name):
+        if begin is None or begin.position != begin_of(file.name):
             raise VerificationFailed("it does not begin with the entry that it is called by")
         if self.last is None:
-            self.first = begin.place
+            self.first = begin.position
             rest = chain((begin,), entries)
         elif begin.data != self.last.data:
-            raise VerificationFailed(f"it does not go on from {self.last.place}: there is a hole")
+            raise VerificationFailed(f"it does not go on from {self.last.position}: there is a hole")
         else:
             rest = chain((), entries)
         self._write(rest)
-        if file.end and (self.last is None or str(self.last.place) != file.end):
+        if file.end and (self.last is None or str(self.last.position) != file.end):
             raise VerificationFailed(f"it does not end at {file.end}, as was archived")
 
     def _write(self, entries: Iterator[StoredEntry]) -> None:
         entry = next(entries, None)
         if entry is None:
             return
-        with secure_files.open_to_append(self.directory / entry.place.name, 0o600) as sink:
+        with secure_files.open_to_append(self.directory / entry.position.name, 0o600) as sink:
             for each in chain((entry,), entries):
                 _require_not_passed(self.wanted, self.last, each)
                 sink.write(each.data)
@@ -216,10 +216,10 @@ class _Writing:
                 self.progress.advance(min(self.done, self.total), self.total)
 
 
-def _require_not_passed(wanted: OplogPlace | None, last: StoredEntry | None, entry: StoredEntry) -> None:
-    if wanted is None or entry.place == wanted or entry.place.cluster_time < wanted.cluster_time:
+def _require_not_passed(wanted: OplogPosition | None, last: StoredEntry | None, entry: StoredEntry) -> None:
+    if wanted is None or entry.position == wanted or entry.position.cluster_time < wanted.cluster_time:
         return
-    if last is None or last.place.cluster_time < wanted.cluster_time:
+    if last is None or last.position.cluster_time < wanted.cluster_time:
         raise NotRecoverable(
             f"{wanted}, where the backup's oplog ended, is not in what is archived: it was rolled back, or "
             "this is the oplog of another server of the same name"

@@ -113,7 +113,7 @@ def shortfall(point: StopPoint, stop: Stop) -> str:
     )
 
 
-def _written(log: Oplog, place: Timestamp, at: datetime) -> bool:
+def _written(log: Oplog, position: Timestamp, at: datetime) -> bool:
     """Tell whether the entry there, if the log still has it, was written at the target or later."""
-    entry = oplog.at(log, place)
+    entry = oplog.at(log, position)
     return entry is not None and wall_time(entry) >= at

@@ -63,7 +63,7 @@ class ServerOplog:
 
     def find(self, wanted: Mapping[str, Any], *, backwards: bool = False) -> Entry | None:
         """See Oplog."""
-        # A place is found at once; what else is asked for may take a walk through all of it.
+        # A position is found at once; what else is asked for may take a walk through all of it.
         limit = None if "wall" in wanted else ANSWER_LIMIT_S
         found = self.connection.find(OPLOG, wanted, fields=FIELDS, backwards=backwards, limit_s=limit)
         return found[0] if found else None
@@ -124,9 +124,9 @@ def before(log: Oplog, stop: Timestamp) -> Entry:
     return _only(log.find({"ts": {"$lt": stop}}, backwards=True))
 
 
-def at(log: Oplog, place: Timestamp) -> Entry | None:
+def at(log: Oplog, position: Timestamp) -> Entry | None:
     """The entry with that timestamp."""
-    return log.find({"ts": {"$gte": place, "$lte": place}})
+    return log.find({"ts": {"$gte": position, "$lte": position}})
 
 
 def last_behind(log: Oplog, skipped: Entry, moment: datetime, upto: Timestamp) -> Entry | None:

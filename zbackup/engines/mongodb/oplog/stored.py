@@ -14,7 +14,7 @@ from bson.raw_bson import RawBSONDocument
 from bson.timestamp import Timestamp
 
 from zbackup.model.errors import VerificationFailed
-from zbackup.model.oplog_position import OplogPlace
+from zbackup.model.oplog_position import OplogPosition
 
 LARGEST: Final = (16 << 20) + (16 << 10)
 """The largest document that mongod makes for itself (BSONObjMaxInternalSize in its sources)."""
@@ -31,10 +31,10 @@ class StoredEntry:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self._known: tuple[OplogPlace, datetime] | None = None
+        self._known: tuple[OplogPosition, datetime] | None = None
 
     @property
-    def place(self) -> OplogPlace:
+    def position(self) -> OplogPosition:
         return self._read()[0]
 
     @property
@@ -42,20 +42,20 @@ class StoredEntry:
         """Tell when it was written, by the clock of the primary that wrote it."""
         return self._read()[1]
 
-    def _read(self) -> tuple[OplogPlace, datetime]:
+    def _read(self) -> tuple[OplogPosition, datetime]:
         if self._known is None:
-            self._known = _place_and_time(self.data)
+            self._known = _position_and_time(self.data)
         return self._known
 
 
 def stored_entry(data: bytes) -> StoredEntry:
     """The entry in one document, which was read. Raise VerificationFailed."""
     entry = StoredEntry(data)
-    _ = entry.place
+    _ = entry.position
     return entry
 
 
-def _place_and_time(data: bytes) -> tuple[OplogPlace, datetime]:
+def _position_and_time(data: bytes) -> tuple[OplogPosition, datetime]:
     try:
         entry = RawBSONDocument(data, _RAW)
         # The one by which a set is begun has no term.
@@ -64,7 +64,7 @@ def _place_and_time(data: bytes) -> tuple[OplogPlace, datetime]:
             raise TypeError("its position and time are of other types")
         if entry["op"] not in ("i", "u", "d", "c", "n"):
             raise ValueError("it does nothing that is known")
-        return OplogPlace(time.time, time.inc, int(term)), wall
+        return OplogPosition(time.time, time.inc, int(term)), wall
     except (BSONError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as strange:
         raise VerificationFailed(f"what was archived is no entry of an oplog: {_short(strange)}") from strange
 
@@ -91,15 +91,17 @@ def documents(parts: Iterable[bytes], *, cut: bool = False) -> Iterator[bytes]:
         raise VerificationFailed(f"what was archived ends within an entry, behind {len(room)} bytes of it")
 
 
-def in_order(entries: Iterable[StoredEntry], behind: OplogPlace | None = None) -> Iterator[StoredEntry]:
+def in_order(entries: Iterable[StoredEntry], behind: OplogPosition | None = None) -> Iterator[StoredEntry]:
     """The same entries. Raise VerificationFailed at one that cannot follow the one before it."""
     for entry in entries:
         if behind and (
-            entry.place.cluster_time <= behind.cluster_time
-            or (entry.place.term < behind.term and behind.term >= 0)
+            entry.position.cluster_time <= behind.cluster_time
+            or (entry.position.term < behind.term and behind.term >= 0)
         ):
-            raise VerificationFailed(f"what was archived is no oplog: {entry.place} stands behind {behind}")
-        behind = entry.place
+            raise VerificationFailed(
+                f"what was archived is no oplog: {entry.position} stands behind {behind}"
+            )
+        behind = entry.position
         yield entry
 
 

@@ -12,9 +12,9 @@ from zbackup.engines.mongodb.optime import OpTime
 from zbackup.model.added_log import AddedFile
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import VerificationFailed
-from zbackup.model.log import LogSpan, place
+from zbackup.model.log import LogSpan, position_of
 from zbackup.model.log_entry import LogFilter
-from zbackup.model.oplog_position import OplogPlace
+from zbackup.model.oplog_position import OplogPosition
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
 from zbackup.model.recovery import Files
@@ -28,7 +28,7 @@ def add_oplog(files: BackupFiles, added: Sequence[AddedFile], progress: Progress
     """
     record, where = files
     begin, end = put_in(where.path(record.fact("dbpath")), added, _recorded(record), progress)
-    return LogSpan(max(str(begin), record.log_from, key=place), str(end))
+    return LogSpan(max(str(begin), record.log_from, key=position_of), str(end))
 
 
 def archived_of(files: Files | BackupFiles) -> ArchivedOplog:
@@ -50,11 +50,11 @@ def reaches_back(archived: ArchivedOplog, record: Record, wanted: LogFilter) -> 
     """Tell whether all that is wanted is behind its beginning, so that nothing else has to be read."""
     begin = OpTime.of(first(archived))
     own = record.server.get("oplog_first", "")
-    return any(text and place(text) >= place(str(begin)) for text in (wanted.after, own))
+    return any(text and position_of(text) >= position_of(str(begin)) for text in (wanted.after, own))
 
 
-def _recorded(record: Record) -> OplogPlace | None:
+def _recorded(record: Record) -> OplogPosition | None:
     try:
-        return OplogPlace.parse(record.position) if record.position else None
+        return OplogPosition.parse(record.position) if record.position else None
     except ValueError as damaged:
         raise VerificationFailed(f"the recorded oplog position cannot be understood: {damaged}") from damaged

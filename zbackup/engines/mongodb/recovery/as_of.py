@@ -52,7 +52,7 @@ def was_still(record: Record) -> bool:
     """Tell whether nobody wrote when the snapshot was taken, so that its oplog has no holes.
 
     A server that takes writes notes up to where its oplog has none, but not while it is locked: then what is
-    behind that place is complete as well. A secondary's stops where it says.
+    behind that position is complete as well. A secondary's stops where it says.
     """
     return _locked(record) and record.role == "primary"
 

@@ -94,9 +94,9 @@ class MongoLogReader:
         """None: an oplog has no statements."""
         return ()
 
-    def written(self, place: str) -> datetime | None:
+    def written(self, position: str) -> datetime | None:
         """By its seconds: they are the primary's clock."""
-        return datetime.fromtimestamp(OpTime.parse(place).seconds, UTC)
+        return datetime.fromtimestamp(OpTime.parse(position).seconds, UTC)
 
     def examine(
         self,

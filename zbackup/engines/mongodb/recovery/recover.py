@@ -208,9 +208,9 @@ class MongoRecovery:
         if archived and not wanted.backwards:
             yield from search(archived, wanted, name, pending=pending)
 
-    def holds(self, files: BackupFiles, place: str) -> bool:
-        """See model.added_log.HoldsPlaces."""
-        return archived_of(files).holds(OpTime.parse(place))
+    def holds(self, files: BackupFiles, position: str) -> bool:
+        """See model.added_log.HoldsPositions."""
+        return archived_of(files).holds(OpTime.parse(position))
 
     def images(self, parts: Sequence[BackupFiles], subject: Transaction) -> Iterator[str]:
         """See engines.base.Recovery."""

@@ -15,7 +15,7 @@ from zbackup.engines.mongodb.server.terms import term_ends
 from zbackup.model.errors import DatabaseError, NotInService
 
 # Among so many of the newest entries the latest wall-clock time is looked for: clocks step back at times, and
-# writers that run side by side get their times in another order than their places.
+# writers that run side by side get their times in another order than their positions.
 NEWEST_ENTRIES = 100
 
 

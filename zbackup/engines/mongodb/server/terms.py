@@ -24,9 +24,9 @@ FromThereOn = Callable[[Timestamp], OpTime]
 def term_ends(connection: Connection, first: OpTime, last: OpTime) -> tuple[OpTime, ...]:
     """The last entries of all terms but the last one's, newest first, of an oplog between these entries."""
 
-    def from_there_on(place: Timestamp) -> OpTime:
-        # mongod finds a place in its oplog without reading what is before it.
-        return _only(connection, {"ts": {"$gte": place}}, backwards=False)
+    def from_there_on(position: Timestamp) -> OpTime:
+        # mongod finds a position in its oplog without reading what is before it.
+        return _only(connection, {"ts": {"$gte": position}}, backwards=False)
 
     found: list[OpTime] = []
     while (upper := found[-1] if found else last).term > first.term and len(found) < MOST:
@@ -36,10 +36,10 @@ def term_ends(connection: Connection, first: OpTime, last: OpTime) -> tuple[OpTi
 
 
 def begin_of_term(first: OpTime, upper: OpTime, from_there_on: FromThereOn) -> Timestamp:
-    """A place with no entry of `upper`'s term before it, and no other from it on. Pure.
+    """A position with no entry of `upper`'s term before it, and no other from it on. Pure.
 
     By halving, as terms only grow along an oplog.
-    `from_there_on` tells the first entry at or behind a place.
+    `from_there_on` tells the first entry at or behind a position.
     """
     low, high = _number(first), _number(upper)
     while low < high:
@@ -60,8 +60,8 @@ def holds(last: OpTime, ends: Iterable[OpTime], wanted: OpTime) -> bool:
     return any(end.term == wanted.term and end >= wanted for end in (last, *ends))
 
 
-def _number(place: OpTime) -> int:
-    return place.seconds << 32 | place.increment
+def _number(position: OpTime) -> int:
+    return position.seconds << 32 | position.increment
 
 
 def _only(connection: Connection, wanted: dict[str, object], *, backwards: bool) -> OpTime:

@@ -3,8 +3,8 @@
 The server is not asked, unless its log is read from a copy (see plain_log). A file is looked at up to the
 last whole transaction that is there, and synced through a descriptor of our own: with sync_binlog = 0 or
 behind a group that has not been synced yet, the server would have less after a power failure than was
-archived. What is in front of that place neither the server nor its crash recovery changes, but for the flag
-"in use"; what changed all the same is seen by comparing.
+archived. What is in front of that position neither the server nor its crash recovery changes, but for the
+flag "in use"; what changed all the same is seen by comparing.
 """
 
 import os
@@ -218,7 +218,7 @@ def _goes_on(held: Sequence[Path], last: ArchivedFile) -> bool:
 def _has(record: Record, number: int, *, whole: bool = True) -> bool:
     """Tell whether, by its record, a backup holds that file; `whole`: and the one behind it."""
     try:
-        first, last = (LogPosition.parse(place).sequence for place in (record.log_from, record.log_to))
+        first, last = (LogPosition.parse(each).sequence for each in (record.log_from, record.log_to))
     except ValueError:
         return False
     return first <= number < last + (not whole)

@@ -17,7 +17,7 @@ def find(name: TransactionName, files: Sequence[Path]) -> Searched:
 
     Raise BinlogDamaged or BinlogEncrypted when a file that has to be read cannot be.
     """
-    found, why = find_gtid(name, files) if isinstance(name, Gtid) else find_place(name, files)
+    found, why = find_gtid(name, files) if isinstance(name, Gtid) else find_position(name, files)
     return Searched(
         found=found.described() if found else None,
         first=files[0].name,
@@ -27,20 +27,20 @@ def find(name: TransactionName, files: Sequence[Path]) -> Searched:
     )
 
 
-def find_place(place: FilePosition, files: Sequence[Path]) -> tuple[LoggedTransaction | None, str]:
-    """The transaction that the place lies in or that begins there; else None, and why."""
-    file = next((f for f in files if f.name == place.file), None)
+def find_position(position: FilePosition, files: Sequence[Path]) -> tuple[LoggedTransaction | None, str]:
+    """The transaction that the position lies in or that begins there; else None, and why."""
+    file = next((f for f in files if f.name == position.file), None)
     if file is None:
-        oldest, base = files[0].name, place.file.rpartition(".")[0]
-        gone = oldest.rpartition(".")[0] == base and sequence(oldest) > sequence(place.file)
-        return None, f"there is no {place.file} any more" if gone else f"there is no {place.file}"
+        oldest, base = files[0].name, position.file.rpartition(".")[0]
+        gone = oldest.rpartition(".")[0] == base and sequence(oldest) > sequence(position.file)
+        return None, f"there is no {position.file} any more" if gone else f"there is no {position.file}"
     with opened(file) as scanner:
         for span in scanner.spans():
-            if place.offset < span[0]:
-                return None, f"{place} is in no transaction: the next one begins at {span[0]}"
-            if place.offset < span[1]:
+            if position.offset < span[0]:
+                return None, f"{position} is in no transaction: the next one begins at {span[0]}"
+            if position.offset < span[1]:
                 return describe(file, scanner, span), ""
-    return None, f"{place} is in no transaction: none ends behind it in that file"
+    return None, f"{position} is in no transaction: none ends behind it in that file"
 
 
 def find_gtid(gtid: Gtid, files: Sequence[Path]) -> tuple[LoggedTransaction | None, str]:

@@ -65,8 +65,8 @@ def find_stop(
     caller rounds the target down to be sure. Raise GapError when the log has a gap between start and end,
     BinlogDamaged or BinlogEncrypted when it cannot be read.
     """
-    place = stop if isinstance(stop, LogPosition) else None
-    files = chain(files, start, end or place)
+    position = stop if isinstance(stop, LogPosition) else None
+    files = chain(files, start, end or position)
     if isinstance(stop, Time):
         return _by_time(files, start, end, microseconds(stop.at), times or Times(rules=Rules()))
     count = 0
@@ -75,7 +75,7 @@ def find_stop(
     for path in files:
         with opened(path, _limit(path, end)) as scanner:
             spans = scanner.spans(_begin(path, start))
-            upto = place.offset if place and path.name == place.file else None
+            upto = position.offset if position and path.name == position.file else None
             found, newest, skipped = _before(spans, upto)
             count += found
             last_applied = describe(path, scanner, newest) if newest else last_applied

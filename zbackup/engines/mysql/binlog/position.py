@@ -1,4 +1,4 @@
-"""Places in a binlog, and the transactions it holds."""
+"""Positions in a binlog, and the transactions it holds."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +11,7 @@ from zbackup.model.record import Record
 
 @dataclass(frozen=True, slots=True, order=True)
 class LogPosition:
-    """A place in a binlog: file name without directory, and byte offset.
+    """A position in a binlog: file name without directory, and byte offset.
 
     Positions of one server order by file sequence number, then offset; the base name is the same for all.
     """

@@ -11,7 +11,7 @@ HEAD: Final = 4096
 """Holds the format description with the time the file was begun, and what came before it in GTIDs."""
 
 TAIL: Final = 1 << 16
-"""So much in front of a place shows that all before it is the same."""
+"""So much in front of a position shows that all before it is the same."""
 
 _IN_USE_AT: Final = FIRST_EVENT + FLAGS_AT
 

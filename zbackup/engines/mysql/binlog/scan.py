@@ -69,7 +69,7 @@ class Scanner:
         self._read_format()
 
     def spans(self, start: int = FIRST_EVENT) -> Iterator[Span]:
-        """The complete transactions that begin at `start` (a place between transactions) or later.
+        """The complete transactions that begin at `start` (a position between transactions) or later.
 
         A span is given out only when a sound event follows it, or its own events are whole.
         """

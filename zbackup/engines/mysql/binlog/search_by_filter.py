@@ -39,8 +39,8 @@ _QUERY_COMPRESSED: Final = b"\xa5"
 def search(files: Sequence[Path], wanted: LogFilter, told: Told = nobody) -> Iterator[LogEntry | LogRead]:
     """The transactions that are wanted, in log order, and behind those of each file what was read of it.
 
-    `files` are of one log, oldest first. One that ends before the place `wanted.after` was begun anew (RESET
-    BINARY LOGS), and is read from its beginning. A file that is damaged, encrypted or gone
+    `files` are of one log, oldest first. One that ends before the position `wanted.after` was begun anew
+    (RESET BINARY LOGS), and is read from its beginning. A file that is damaged, encrypted or gone
     does not keep the others from being read: its LogRead says so. `told` hears how far the reading is.
     """
     after = _still_there(files, LogPosition.parse(wanted.after)) if wanted.after else None
@@ -56,7 +56,7 @@ def search(files: Sequence[Path], wanted: LogFilter, told: Told = nobody) -> Ite
 
 
 def _still_there(files: Sequence[Path], after: LogPosition) -> LogPosition | None:
-    """The place, unless the log does not reach it any more."""
+    """The position, unless the log does not reach it any more."""
     try:
         end = LogPosition.of(files[-1].name, secure_files.size(files[-1])) if files else after
     except OSError:

@@ -38,8 +38,8 @@ class Run:
         return self.numbers[-2] if self.numbers else self.since
 
     def tells_of(self, start: int) -> bool:
-        """Tell whether `start` was seen to be a place between transactions: whoever reads from within one has
-        to find out."""
+        """Tell whether `start` was seen to be a position between transactions: whoever reads from within one
+        has to find out."""
         first, numbers = self._first(start), self.numbers
         begins = 3 * first < len(numbers) and numbers[3 * first] == start
         return start == self.since or begins or (first > 0 and numbers[3 * first - 2] == start)

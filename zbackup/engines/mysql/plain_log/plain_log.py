@@ -28,7 +28,7 @@ from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import opened_live
 from zbackup.engines.mysql.binlog.scan import Scanner
 from zbackup.engines.mysql.options import ConnectOptions
-from zbackup.engines.mysql.plain_log.sent_log import NoSuchPlace, SentLog, sent_log
+from zbackup.engines.mysql.plain_log.sent_log import NoSuchPosition, SentLog, sent_log
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import DatabaseError, Refused, VerificationFailed, ZbackupError
 from zbackup.model.event_log import log
@@ -54,7 +54,7 @@ synced yet, and where such a session is ended it may say that this was all."""
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """The end of a file of the copy, behind a whole event, and a place where an event begins before it."""
+    """The end of a file of the copy, behind a whole event, and a position where an event begins before it."""
 
     identity: tuple[int, int]
     again: int
@@ -94,7 +94,7 @@ class PlainLog:
             yield
 
     def read_on(self, upto: LogPosition | None = None) -> LogPosition:
-        """Read up to a place, by default to where the server's log ends now; alone(). Return the copy's end.
+        """Read up to a position, by default to the end of the server's log; alone(). Return the copy's end.
 
         Raise DatabaseError where the server does not answer, the account may not, or the copy cannot be
         written, and VerificationFailed where the server sends what is no log.
@@ -128,7 +128,7 @@ class PlainLog:
                 again = FIRST_EVENT if whole or end.again >= _POSITIONS else end.again
                 try:
                     return _Reading(self, last.name, again, end, upto).run(sent), upto
-                except NoSuchPlace:
+                except NoSuchPosition:
                     if whole:
                         raise
                     whole = True

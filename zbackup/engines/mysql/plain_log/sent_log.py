@@ -19,7 +19,7 @@ from zbackup.model.errors import DatabaseError, Refused
 SILENT_S: Final = 30.0
 """How long the server may send nothing, while there is more of the log than was read."""
 
-_NO_SUCH_PLACE: Final = 1236
+_NO_SUCH_POSITION: Final = 1236
 _CHECKSUMS: Final = (
     "SET @source_binlog_checksum = @@global.binlog_checksum,"
     " @master_binlog_checksum = @@global.binlog_checksum"
@@ -30,8 +30,8 @@ _ALL_EVENTS: Final = "SET @mariadb_slave_capability = 4"
 """Else a MariaDB leaves out or rewrites what older replicas do not know (its manual, "Slave Capability")."""
 
 
-class NoSuchPlace(DatabaseError):
-    """The server has nothing of its log at a place that was asked for."""
+class NoSuchPosition(DatabaseError):
+    """The server has nothing of its log at a position that was asked for."""
 
 
 class SentLog(Protocol):
@@ -46,7 +46,7 @@ class SentLog(Protocol):
     def events(self, file: str, offset: int) -> Iterator[bytes]:
         """The events from there on, file after file, up to where the log ends when all were read.
 
-        Raise NoSuchPlace where no event begins there.
+        Raise NoSuchPosition where no event begins there.
         """
 
 
@@ -79,9 +79,9 @@ class ServerLog:
         try:
             yield from self.connection.binlog(file, offset, annotated=mariadb)
         except StatementFailed as failure:
-            if failure.code != _NO_SUCH_PLACE:
+            if failure.code != _NO_SUCH_POSITION:
                 raise
-            raise NoSuchPlace(str(failure)) from failure
+            raise NoSuchPosition(str(failure)) from failure
 
 
 @contextmanager

@@ -137,7 +137,7 @@ class MysqlLogReader:
         files, seen = held_files(*subject), LIVE if live else None
         return tuple(find_unreplayable(files, LogPosition.parse(after), seen=seen))
 
-    def written(self, place: str) -> datetime | None:
+    def written(self, position: str) -> datetime | None:
         """A position says nothing of times."""
         return None
 

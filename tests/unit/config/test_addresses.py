@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zbackup.config.ship import place
+from zbackup.config.ship import parse_address
 
 hosts = st.one_of(
     st.ip_addresses(v=6).map(lambda ip: f"[{ip}]"),
@@ -20,10 +20,10 @@ hosts = st.one_of(
     st.sampled_from(["tank/b", "tank/my%20b", "tank/a:b.c-d"]),
 )
 def test_an_address_is_itself_again(user: str, host: str, port: str, dataset: str) -> None:
-    found = place(f"ssh://{user}{host}{port}/{dataset}")
-    assert place(str(found)) == found
+    found = parse_address(f"ssh://{user}{host}{port}/{dataset}")
+    assert parse_address(str(found)) == found
 
 
 @pytest.mark.parametrize("text", ["zfs:other/b", "s3://bucket/x/y", "s3://bucket"])
 def test_others_are_too(text: str) -> None:
-    assert str(place(str(place(text)))) == text
+    assert str(parse_address(str(parse_address(text)))) == text
