@@ -175,10 +175,10 @@ def daemon_lock(settings: Settings) -> Path:
 
 def clone_names(settings: Settings) -> list[str]:
     """Names of all clones of all instances."""
-    return [clone.name for parent in _places(settings) for clone, _ in clones(Zfs(run), parent)]
+    return [clone.name for root in _clone_roots(settings) for clone, _ in clones(Zfs(run), root)]
 
 
-def _places(settings: Settings) -> tuple[str, ...]:
+def _clone_roots(settings: Settings) -> tuple[str, ...]:
     """The datasets below which clones are made, of all instances."""
     instances = settings.instance.values()
     return tuple(dict.fromkeys(p for i in instances for p in (i.clones_dataset, *i.clones_elsewhere)))
@@ -193,7 +193,7 @@ def _source(replica: Replica | None) -> Source | None:
 def _cloning(settings: Settings, instance: Instance) -> CloneRules:
     rules = instance.clones
     return CloneRules(
-        places=_places(settings),
+        roots=_clone_roots(settings),
         reserved=frozenset[str]().union(*map(own_names, settings.instance)),
         ports=settings.clones.ports,
         memory=rules.memory,

@@ -80,7 +80,7 @@ def test_it_is_looked_at_from_outside(server: ContainerServer) -> None:
     assert (facts.flavor, facts.role, facts.blockers) == (server.settings.kind, "primary", ())
     assert facts.version.startswith(server.settings.flavour.partition("-")[2] + ".")
     assert facts.non_transactional == ()
-    assert facts.places[0].path == str(datadir)
+    assert facts.data_paths[0].path == str(datadir)
     assert (datadir / LogPosition.parse(facts.position).file).exists()
     assert facts.server["uid"] == str(datadir.stat().st_uid)
     assert server.engine().choose_lock(facts).kind == GENTLEST[facts.flavor]

@@ -21,7 +21,7 @@ from zbackup.model.progress import Progress
 from zbackup.model.record import LockKind, Record, ends_log
 from zbackup.model.recovery import Checked, Files, Reach, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
-from zbackup.model.server import LockChoice, Place, ServerFacts
+from zbackup.model.server import DataPath, LockChoice, ServerFacts
 from zbackup.model.target import Stop, WholeLog, time_of
 from zbackup.model.transaction_name import TransactionName
 from zbackup.model.unreplayable import Unreplayable
@@ -91,7 +91,7 @@ class FakeEngine:
             server_uuid=UUID,
             role="primary",
             applier_running=False,
-            places=(Place("data", f"{DATA}/data"), Place("log", f"{LOG}/binlog")),
+            data_paths=(DataPath("data", f"{DATA}/data"), DataPath("log", f"{LOG}/binlog")),
             position=self._position(),
             gtid="",
             server={"datadir": f"{DATA}/data/"},

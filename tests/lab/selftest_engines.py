@@ -162,7 +162,7 @@ def test_a_look_says_all_that_a_record_needs(subject: Subject) -> None:
     zbackup = subject.engine("none", HOLD_S)
     facts = zbackup.inspect()
     assert (facts.flavor, facts.role, facts.blockers) == (subject.flavor, "primary", ())
-    assert facts.places[0].path == str(subject.data.resolve())
+    assert facts.data_paths[0].path == str(subject.data.resolve())
     assert facts.position and facts.server_uuid and facts.version[0].isdigit()
     assert all(isinstance(value, str) for value in facts.server.values())
     assert "zb-secret" not in json.dumps(facts.server)

@@ -43,7 +43,7 @@ def test_inspection_tells_what_is_there(server: DatabaseServer) -> None:
     facts = engine_of(server).inspect()
     assert facts.flavor == server.settings.kind
     assert (facts.role, facts.blockers, facts.non_transactional) == ("primary", (), ())
-    assert facts.places[0].path == str(server.settings.datadir)
+    assert facts.data_paths[0].path == str(server.settings.datadir)
     assert facts.server["innodb_page_size"] == "16384"
     assert facts.server["uid"] == str(server.settings.datadir.stat().st_uid)
     wanted = "backup-lock" if facts.flavor == "mysql" else "backup-stage"

@@ -64,7 +64,10 @@ def test_it_is_looked_at_from_outside(server: MongoServer) -> None:
     assert (facts.flavor, facts.role, facts.blockers, facts.warnings) == ("mongodb", "primary", (), ())
     assert facts.version.startswith("6.0.")
     data = str(server.settings.datadir)
-    assert {place.what: place.path for place in facts.places} == {"data": data, "journal": f"{data}/journal"}
+    assert {place.what: place.path for place in facts.data_paths} == {
+        "data": data,
+        "journal": f"{data}/journal",
+    }
     assert facts.server_uuid.startswith("replica set rs0 ") and len(facts.server_uuid.split()[-1]) == 24
     wanted = {"dbpath": data, "fcv": "6.0", "replica_set": "rs0", "member_state": "PRIMARY"}
     wanted |= {"oplog_bytes": str(200 << 20), "authorization": "enabled"}

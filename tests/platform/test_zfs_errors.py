@@ -231,7 +231,7 @@ def test_a_pool_that_lost_its_disk_is_named_and_others_do_not_wait_for_it(
     here = context(pool, settings, (pool.data.name,))
     ctx = replace(here, elsewhere=(f"{lost}/zbackup-clones",))
     assert ctx.everywhere() == (ctx,)
-    assert everywhere(replace(ctx, cloning=replace(ctx.cloning, places=(ctx.clones, *ctx.elsewhere)))) == []
+    assert everywhere(replace(ctx, cloning=replace(ctx.cloning, roots=(ctx.clones, *ctx.elsewhere)))) == []
 
 
 # destroyed is what was meant, by its guid

@@ -20,7 +20,9 @@ STATE = ArchiveState(
     destination="offsite", every=5.0, tried=LOOKED, archived=LOOKED, end="binlog.000007:5000", error="cut off"
 )
 CONTEXT = cast(Context, SimpleNamespace(instance="shop", clock=SimpleNamespace(now=lambda: LOOKED)))
-DESTINATION = cast(ShipDestination, SimpleNamespace(name="offsite", adapter=SimpleNamespace(place="a host")))
+DESTINATION = cast(
+    ShipDestination, SimpleNamespace(name="offsite", adapter=SimpleNamespace(address="a host"))
+)
 
 
 def in_json() -> dict[str, Any]:

@@ -33,8 +33,8 @@ class Catalog:
     former: tuple[Dataset, ...] = ()
 
     @property
-    def places(self) -> tuple[Dataset, ...]:
-        """Tell where backups are."""
+    def all_datasets(self) -> tuple[Dataset, ...]:
+        """The datasets that backups are on: those of now, and the former ones."""
         return (*self.datasets, *self.former)
 
 

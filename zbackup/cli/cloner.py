@@ -51,7 +51,7 @@ def serve_one(options: Options, require_trust: Callable[[Options], None]) -> Non
 
 
 def contexts(settings: Settings, progress: Progress) -> list[Context]:
-    """Return the contexts of all instances, and of each place of their clones."""
+    """Return the contexts of all instances, and of each dataset of their clones."""
     own = [app.context(settings, instance, progress) for instance in settings.instance.values()]
     return [each for context in own for each in context.everywhere()]
 

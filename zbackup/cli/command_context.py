@@ -84,7 +84,7 @@ def on_one(options: Options, job: str, name: str | None, server: Path | None = N
 
 @contextmanager
 def on_all(options: Options, job: str) -> Iterator[list[Context]]:
-    """The contexts of all instances, and of each place of their clones, for work that looks across them."""
+    """The contexts of all instances, and of each dataset of their clones, for work that looks across them."""
     settings = load(options.config)
     logs.bind(job=job)
     with shown(options) as progress:

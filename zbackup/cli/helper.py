@@ -87,7 +87,7 @@ def command(
 def _require_trust(options: Options) -> None:
     """Whoever could write the configuration could name datasets in it."""
     path = find(options.config).resolve()
-    for place in (path, *path.parents):
-        facts = place.stat()
+    for each in (path, *path.parents):
+        facts = each.stat()
         if facts.st_uid != 0 or (facts.st_mode & 0o022 and not facts.st_mode & 0o1000):
-            raise Refused(f"{place} can be changed by others than root, so {path} is not believed")
+            raise Refused(f"{each} can be changed by others than root, so {path} is not believed")

@@ -221,7 +221,7 @@ def _transaction(subject: Transaction | None, zone: ZoneInfo) -> str:
 
 
 def _span(subject: Transaction) -> str:
-    """From where to where it stands in the log; what both places begin with is said once."""
+    """From where to where it stands in the log; what both positions begin with is said once."""
     if subject.start == subject.end:
         return subject.start
     within = subject.start.rpartition(":")[0] + ":"

@@ -104,11 +104,11 @@ def _clones_beside(_: str, table: dict[str, Any]) -> Iterator[Found]:
     clones = recovery.get("clones") if isinstance(recovery, dict) else None
     for name in _names(table):
         pool = name.partition("/")[0]
-        place = clones if isinstance(clones, str) else f"{pool}/zbackup"
-        if place.partition("/")[0] != pool:
-            yield _CLONES, f'"{place}" is on another pool than "{name}": a clone cannot leave its pool'
-        elif inside(name, place):
-            yield _CLONES, f'clones would go below "{place}", where the instance\'s own "{name}" is'
+        root = clones if isinstance(clones, str) else f"{pool}/zbackup"
+        if root.partition("/")[0] != pool:
+            yield _CLONES, f'"{root}" is on another pool than "{name}": a clone cannot leave its pool'
+        elif inside(name, root):
+            yield _CLONES, f'clones would go below "{root}", where the instance\'s own "{name}" is'
 
 
 def _service(_: str, table: dict[str, Any]) -> Iterator[Found]:

@@ -59,32 +59,32 @@ class Standstill:
     """Watches servers that work on one thing: as long as one of them does something, none stands still.
 
     `limit` is in seconds, 0 for none; `ended` says that they were ended for that.
-    `place` is how far it is, for whoever knows to say so: as long as that changes it does not stand still.
+    `reached` is how far it is, for whoever knows to say so: as long as that changes it does not stand still.
     """
 
     processes: tuple[Process, ...]
     limit: float
     look: Callable[[Process], Effort | None] = effort_of
     clock: Callable[[], float] = time.monotonic
-    place: object = None
+    reached: object = None
     ended: bool = False
     _since: float = field(default=0.0, init=False)
     _then: Effort | None = field(default=None, init=False)
     _was_at: object = field(default=None, init=False)
 
-    def at(self, place: object) -> None:
+    def at(self, reached: object) -> None:
         """Say how far it is."""
-        self.place = place
+        self.reached = reached
 
     def lasts(self) -> bool:
         """Tell whether it has done nothing for the limit. To be asked again and again."""
-        now, efforts, place = self.clock(), [self.look(process) for process in self.processes], self.place
+        now, efforts, reached = self.clock(), [self.look(process) for process in self.processes], self.reached
         seen = [effort for effort in efforts if effort is not None]
         if not self.limit or len(seen) < len(efforts):
             return False
         effort = Effort(sum(each.cpu for each in seen), sum(each.bytes for each in seen))
-        if self._then is None or place != self._was_at or self._worked(self._then, effort):
-            self._since, self._then, self._was_at = now, effort, place
+        if self._then is None or reached != self._was_at or self._worked(self._then, effort):
+            self._since, self._then, self._was_at = now, effort, reached
             return False
         return now - self._since >= self.limit
 

@@ -88,7 +88,7 @@ class Context:
 
     def at(self, clones: str) -> "Context":
         """The same, with its clones below another dataset."""
-        rest = (place for place in (self.clones, *self.elsewhere) if place != clones)
+        rest = (root for root in (self.clones, *self.elsewhere) if root != clones)
         return replace(self, clones=clones, elsewhere=tuple(rest))
 
     def everywhere(self) -> tuple["Context", ...]:
@@ -96,13 +96,13 @@ class Context:
 
         Nobody can work on a clone there, and this one's must not wait for that.
         """
-        return (self, *(self.at(place) for place in self.elsewhere if self._answers(place)))
+        return (self, *(self.at(root) for root in self.elsewhere if self._answers(root)))
 
-    def _answers(self, place: str) -> bool:
+    def _answers(self, root: str) -> bool:
         try:
-            self.zfs.exists(place)
+            self.zfs.exists(root)
         except PoolSuspended as lost:
-            self.progress.note(f"clones below {place} are left out: {lost}")
+            self.progress.note(f"clones below {root} are left out: {lost}")
             return False
         return True
 
@@ -157,4 +157,4 @@ def mounted(datasets: tuple[Dataset, ...]) -> dict[str, str]:
 
 def live_files(datasets: tuple[Dataset, ...]) -> Relocation:
     """The server's own files: where they are now is where they always are."""
-    return Relocation(tuple((place, place) for place in mounted(datasets).values()))
+    return Relocation(tuple((path, path) for path in mounted(datasets).values()))

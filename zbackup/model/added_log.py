@@ -13,7 +13,7 @@ class AddedFile:
     """A log file called `name`, of which `size` bytes can be read: up to the end of a transaction.
 
     `read` gives the bytes between two offsets, proven to be what was stored, or raises VerificationFailed.
-    `end` is the place of the last entry, where that is known (an oplog's); "" else, and where it was cut.
+    `end` is the position of the last entry, where that is known (an oplog's); "" else, and where it was cut.
     """
 
     name: str

@@ -86,7 +86,7 @@ class Clone:
 
     @property
     def address(self) -> str:
-        """The place of a cluster's member, as the others know it: SET/HOST:PORT."""
+        """The address of a cluster's member, as the others know it: SET/HOST:PORT."""
         return f"{self.replica_set}/{self.host or '127.0.0.1'}:{self.port}"
 
     def to_property(self) -> str:

@@ -36,14 +36,14 @@ class CloneRules:
     """The rules of how an instance's dev clones are made. Sizes in bytes (0: as the pool allows), times in
     seconds.
 
-    `ports` are first and last of those to be given out, and `places` the datasets below which clones of all
+    `ports` are first and last of those to be given out, and `roots` the datasets below which clones of all
     instances lie, so that no name or port is given twice; `reserved` are names that zbackup uses itself.
     `lease` None: clones are kept until destroyed.
     `own_root`: the developers' account is an administrator. `warn` is how long before a lease's end
     `on_warning` is run.
     """
 
-    places: tuple[str, ...] = ()
+    roots: tuple[str, ...] = ()
     reserved: frozenset[str] = frozenset()
     ports: tuple[int, int] = (23100, 23199)
     memory: int = 256 * 1024**2

@@ -181,7 +181,7 @@ class NotRecoverable(ZbackupError):
 
 
 class ClockDisputed(ZbackupError):
-    """Times in the log contradict its order at the target, and leave two places for it (named)."""
+    """Times in the log contradict its order at the target, and leave two positions for it (named)."""
 
     exit_status = 15
 

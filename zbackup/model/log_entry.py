@@ -67,7 +67,7 @@ class LogFilter:
 
     `tables` are SCHEMA.TABLE, or SCHEMA or SCHEMA.* for all of one: any of them, as any of `kinds` if
     some are given. `since` and `until` are commit times, the second not included. `grep` is in the text,
-    whatever its case. Nothing up to the place `after` is read. With
+    whatever its case. Nothing up to the position `after` is read. With
     `backwards` the newest files come first, each in its own order. `fold`: names that differ in case only are
     one (lower_case_table_names).
     """

@@ -59,7 +59,7 @@ class OplogPosition:
 
 
 def begin_of(name: str) -> OplogPosition | None:
-    """The place of the first entry in an archived file of that name; None for what is of no oplog."""
+    """The position of the first entry in an archived file of that name; None for what is of no oplog."""
     found = _NAME.fullmatch(name)
     try:
         position = OplogPosition(*map(int, found.groups())) if found else None

@@ -24,8 +24,8 @@ class Reach:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaterStop:
-    """The place where the replay stops if its times are read the other way: in front of `first_skipped`, None
-    at its end, and this many `transactions` are applied."""
+    """The position where the replay stops if its times are read the other way: in front of `first_skipped`,
+    None at its end, and this many `transactions` are applied."""
 
     first_skipped: Transaction | None
     transactions: int

@@ -7,7 +7,7 @@ from zbackup.model.record import LockKind
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DataPath:
     """A file or directory the server keeps data in: what it is for (such as "redo log"), and its path."""
 
     what: str
@@ -47,7 +47,7 @@ class Oplog:
 class ServerFacts:
     """One look at a server.
 
-    `places` is everything that must be inside the snapshot. `server` is what a temporary server needs
+    `data_paths` is everything that must be inside the snapshot. `server` is what a temporary server needs
     later to open the files (see Record.server). `non_transactional` names user tables whose engine has no
     crash recovery (schema.table (engine)), at most a few, and `non_transactional_count` how many there are.
     `blockers` are reasons, in words for the operator, why no recovery could come of a snapshot (such as a
@@ -59,7 +59,7 @@ class ServerFacts:
     server_uuid: str
     role: Literal["primary", "replica"]
     applier_running: bool
-    places: tuple[Place, ...]
+    data_paths: tuple[DataPath, ...]
     position: str
     gtid: str
     server: dict[str, str] = field(hash=False)

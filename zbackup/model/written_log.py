@@ -42,7 +42,7 @@ class WrittenFile:
 
     @property
     def begins(self) -> str:
-        """The place at which it begins, in the server's own words."""
+        """The position at which it begins, in the server's own words."""
         return str(begin_of(self.name) or self.name)
 
 

@@ -99,8 +99,8 @@ def arrange(view: View) -> None:
     mount("none", "/", flags=MS_REC | MS_PRIVATE)
     for directory in sorted({directory for directory, _ in own}, key=len):
         _make_mount(directory)
-    opened = [(_open(directory, place), place) for directory, place in own]
-    files = _named_files(view, [place for _, place in own])
+    opened = [(_open(directory, mountpoint), mountpoint) for directory, mountpoint in own]
+    files = _named_files(view, [mountpoint for _, mountpoint in own])
     change("/", add=MS_RDONLY)
     # Flags are set here, and not where it will be shown: between two looks, the server's user can put
     # a link there.
@@ -111,10 +111,10 @@ def arrange(view: View) -> None:
         scenery.tmpfs(directory, f"mode=1777,size={PRIVATE_SIZE}")
     for directory in (*EMPTY, *_to_cover(view, own)):
         scenery.tmpfs(directory, "mode=755,size=64k")
-    for descriptor, place in sorted(opened, key=lambda pair: len(pair[1])):
-        scenery.show(descriptor, place, recursive=place in view.own)
-    for descriptor, place in files:
-        scenery.show_file(descriptor, place)
+    for descriptor, mountpoint in sorted(opened, key=lambda pair: len(pair[1])):
+        scenery.show(descriptor, mountpoint, recursive=mountpoint in view.own)
+    for descriptor, mountpoint in files:
+        scenery.show_file(descriptor, mountpoint)
     scenery.finish()
     _cover_processes()
 
@@ -125,14 +125,14 @@ def named_paths(argv: Sequence[str]) -> tuple[str, ...]:
     return tuple(word.removeprefix("FILE:") for word in words if word.removeprefix("FILE:").startswith("/"))
 
 
-def _named_files(view: View, places: Sequence[str]) -> list[tuple[int, str]]:
+def _named_files(view: View, mountpoints: Sequence[str]) -> list[tuple[int, str]]:
     """Open what the server is told to read in a directory that it sees empty, such as a key in /run."""
     found = []
     for path in dict.fromkeys(view.named):
         covered = any(is_below(path, directory) for directory in (*PRIVATE, *EMPTY))
         if (
             covered
-            and not any(is_below(path, place) for place in places)
+            and not any(is_below(path, mountpoint) for mountpoint in mountpoints)
             and secure_files.is_regular(Path(path))
         ):
             found.append((os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC), path))
@@ -145,25 +145,27 @@ def _forget_others(view: View, own: Sequence[tuple[str, str]]) -> None:
     What stays mounted here keeps the host from exporting its pool or taking its disk away for as long as the
     server runs. `hide` must go, the rest where nothing that is needed is mounted below it.
     """
-    for place in sorted(view.hide, key=len, reverse=True):
-        _hide(place)
-    found = [m.place for m in mounts()]
+    for mountpoint in sorted(view.hide, key=len, reverse=True):
+        _hide(mountpoint)
+    found = [m.mountpoint for m in mounts()]
     sources = [directory for directory, _ in own]
     needed = {holding(os.path.realpath(path), found) for path in (*sources, *view.named)}
-    for place in sorted(set(found), key=len, reverse=True):
-        wanted = place == "/" or any(is_below(place, kept) for kept in (*SYSTEM, *KERNEL, *view.own))
-        if not wanted and not any(is_below(kept, place) for kept in needed):
+    for mountpoint in sorted(set(found), key=len, reverse=True):
+        wanted = mountpoint == "/" or any(
+            is_below(mountpoint, kept) for kept in (*SYSTEM, *KERNEL, *view.own)
+        )
+        if not wanted and not any(is_below(kept, mountpoint) for kept in needed):
             with contextlib.suppress(OSError):  # gone meanwhile, or below a newer mount: nobody can get there
-                detach(place)
+                detach(mountpoint)
 
 
-def _hide(place: str) -> None:
+def _hide(mountpoint: str) -> None:
     """Gone already is success: a recovery beside ours may just have destroyed its clone."""
     try:
-        detach(place)
+        detach(mountpoint)
     except OSError as failure:
-        if os.path.ismount(place):
-            sys.exit(f"cannot take {place} out of the server's sight: {failure.strerror}")
+        if os.path.ismount(mountpoint):
+            sys.exit(f"cannot take {mountpoint} out of the server's sight: {failure.strerror}")
 
 
 def _make_mount(directory: str) -> None:
@@ -177,14 +179,14 @@ def _make_mount(directory: str) -> None:
         os.close(descriptor)
 
 
-def _open(directory: str, place: str) -> int:
+def _open(directory: str, mountpoint: str) -> int:
     """A way to the directory that goes on to work when something is mounted over it."""
     try:
         return _led_by_root(directory)
     except Refused as refused:
-        sys.exit(f"cannot show {directory} to the server as {place}: {refused}")
+        sys.exit(f"cannot show {directory} to the server as {mountpoint}: {refused}")
     except OSError as failure:
-        sys.exit(f"cannot show {directory} to the server as {place}: {failure.strerror}")
+        sys.exit(f"cannot show {directory} to the server as {mountpoint}: {failure.strerror}")
 
 
 def _led_by_root(directory: str) -> int:
@@ -203,7 +205,7 @@ def _path(descriptor: int) -> str:
 
 def _to_cover(view: View, own: Sequence[tuple[str, str]]) -> list[str]:
     """The directories of `cover` that are there and hold nothing that the server needs to find."""
-    places = [place for _, place in own]
+    mountpoints = [mountpoint for _, mountpoint in own]
     return [
         directory
         for directory in dict.fromkeys(os.path.realpath(each) for each in view.cover)
@@ -212,7 +214,7 @@ def _to_cover(view: View, own: Sequence[tuple[str, str]]) -> list[str]:
             is_below(directory, system) or is_below(system, directory) for system in (*SYSTEM, *KERNEL)
         )
         and not any(is_below(named, directory) for named in view.named)
-        and not any(is_below(directory, place) for place in places)
+        and not any(is_below(directory, mountpoint) for mountpoint in mountpoints)
     ]
 
 
@@ -226,26 +228,26 @@ class _Scenery:
     def __init__(self) -> None:
         self._made: list[str] = []
 
-    def tmpfs(self, place: str, options: str) -> None:
+    def tmpfs(self, mountpoint: str, options: str) -> None:
         """An empty directory of this namespace alone in place of the host's, if that is there."""
-        real = os.path.realpath(place)
+        real = os.path.realpath(mountpoint)
         if Path(real).is_dir() and real not in self._made:
             mount("tmpfs", real, "tmpfs", HARMLESS, options)
             self._made.append(real)
 
-    def show(self, directory: int, place: str, *, recursive: bool) -> None:
+    def show(self, directory: int, mountpoint: str, *, recursive: bool) -> None:
         """Show an open directory, writable. Ends with a message if that fails."""
-        with _shown(directory, place):
-            self._ensure(Path(place))
-            target = _led_by_root(place)
+        with _shown(directory, mountpoint):
+            self._ensure(Path(mountpoint))
+            target = _led_by_root(mountpoint)
             bind(_path(directory), _path(target), recursive=recursive)
             os.close(target)
 
-    def show_file(self, file: int, place: str) -> None:
+    def show_file(self, file: int, mountpoint: str) -> None:
         """Show an open file as it is, read-only. Ends with a message if that fails."""
-        with _shown(file, place):
-            self._ensure(Path(place).parent)
-            with opened_parent(Path(place)) as (parent, name):
+        with _shown(file, mountpoint):
+            self._ensure(Path(mountpoint).parent)
+            with opened_parent(Path(mountpoint)) as (parent, name):
                 new = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
                 os.close(os.open(name, new, 0o444, dir_fd=parent))
                 target = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
@@ -254,23 +256,23 @@ class _Scenery:
 
     def finish(self) -> None:
         """Make what holds mountpoints read-only; the private directories stay writable."""
-        private = [os.path.realpath(place) for place in PRIVATE]
-        for place in self._made:
-            if place not in private:
-                _read_only(place)
+        private = [os.path.realpath(mountpoint) for mountpoint in PRIVATE]
+        for mountpoint in self._made:
+            if mountpoint not in private:
+                _read_only(mountpoint)
 
-    def _ensure(self, place: Path) -> None:
+    def _ensure(self, mountpoint: Path) -> None:
         """Make the directory, which is not there on a host that never had the original."""
-        if place.is_dir():
+        if mountpoint.is_dir():
             return
-        self._ensure(place.parent)
+        self._ensure(mountpoint.parent)
         try:
-            _make_directory(place)
+            _make_directory(mountpoint)
         except OSError as failure:
             if failure.errno != errno.EROFS:
                 raise
-            self._cover(place.parent)
-            _make_directory(place)
+            self._cover(mountpoint.parent)
+            _make_directory(mountpoint)
 
     def _cover(self, directory: Path) -> None:
         stage, before = Path(STAGE), _led_by_root(str(directory))
@@ -291,34 +293,34 @@ class _Scenery:
 
 
 @contextlib.contextmanager
-def _shown(descriptor: int, place: str) -> Iterator[None]:
+def _shown(descriptor: int, mountpoint: str) -> Iterator[None]:
     """Close the descriptor after the body. End with a message when the body fails."""
     try:
         yield
     except Refused as refused:
-        sys.exit(f"cannot show {place} to the server: {refused}")
+        sys.exit(f"cannot show {mountpoint} to the server: {refused}")
     except OSError as failure:
-        sys.exit(f"cannot show {place} to the server: {failure.strerror}")
+        sys.exit(f"cannot show {mountpoint} to the server: {failure.strerror}")
     finally:
         os.close(descriptor)
 
 
-def _make_directory(place: Path) -> None:
-    with opened_parent(place) as (parent, name):
+def _make_directory(mountpoint: Path) -> None:
+    with opened_parent(mountpoint) as (parent, name):
         os.mkdir(name, dir_fd=parent)
 
 
-def _same(name: str, place: Path) -> None:
-    """Show at `place` what `name` is in the current directory."""
+def _same(name: str, mountpoint: Path) -> None:
+    """Show at `mountpoint` what `name` is in the current directory."""
     kind = os.lstat(name).st_mode
     if stat.S_ISLNK(kind):
-        place.symlink_to(Path(name).readlink())
+        mountpoint.symlink_to(Path(name).readlink())
         return
     if stat.S_ISDIR(kind):
-        place.mkdir()
+        mountpoint.mkdir()
     else:
-        place.touch()
-    bind(name, str(place), recursive=True)
+        mountpoint.touch()
+    bind(name, str(mountpoint), recursive=True)
 
 
 def _become_root(stage: Path) -> None:
@@ -332,9 +334,9 @@ def _become_root(stage: Path) -> None:
     stage.rmdir()
 
 
-def _read_only(place: str) -> None:
+def _read_only(mountpoint: str) -> None:
     """This one mount: what is mounted below it stays as it is."""
-    mount("none", place, flags=MS_REMOUNT | MS_BIND | MS_RDONLY | HARMLESS)
+    mount("none", mountpoint, flags=MS_REMOUNT | MS_BIND | MS_RDONLY | HARMLESS)
 
 
 def _cover_processes() -> None:

@@ -44,7 +44,7 @@ class Mount(NamedTuple):
     No dataclass: reading that module takes longer than all that is done here, at each start of a server.
     """
 
-    place: str
+    mountpoint: str
     options: tuple[str, ...]
     kind: str
 
@@ -89,47 +89,47 @@ def bind(source: str, target: str, *, recursive: bool = False) -> None:
     mount(source, target, flags=MS_BIND | (MS_REC if recursive else 0))
 
 
-def detach(place: str) -> None:
+def detach(mountpoint: str) -> None:
     """Take a mount, and all below it, out of this namespace. Raise OSError."""
-    _require(_C.umount2(os.fsencode(place), _DETACH), place)
+    _require(_C.umount2(os.fsencode(mountpoint), _DETACH), mountpoint)
 
 
-def change(place: str, *, add: int = 0, remove: int = 0) -> None:
-    """Add and remove flags of the mount at `place` and of all below it. Raise OSError."""
+def change(mountpoint: str, *, add: int = 0, remove: int = 0) -> None:
+    """Add and remove flags of the mount at `mountpoint` and of all below it. Raise OSError."""
     try:
-        _set_attributes(place, add, remove)
+        _set_attributes(mountpoint, add, remove)
     except OSError as failure:
         if failure.errno != errno.ENOSYS:
             raise
-        _change_each(os.path.realpath(place), add, remove)
+        _change_each(os.path.realpath(mountpoint), add, remove)
 
 
-def _set_attributes(place: str, add: int, remove: int) -> None:
+def _set_attributes(mountpoint: str, add: int, remove: int) -> None:
     wanted = _Attributes(attr_set=add, attr_clr=remove)
     done = _C.syscall(
         ctypes.c_long(_SYS_MOUNT_SETATTR),
         ctypes.c_int(_AT_FDCWD),
-        os.fsencode(place),
+        os.fsencode(mountpoint),
         ctypes.c_uint(_AT_RECURSIVE),
         ctypes.byref(wanted),
         ctypes.c_size_t(ctypes.sizeof(wanted)),
     )
-    _require(done, place)
+    _require(done, mountpoint)
 
 
-def _change_each(place: str, add: int, remove: int) -> None:
+def _change_each(mountpoint: str, add: int, remove: int) -> None:
     """The same on a kernel before 5.12, mount by mount."""
-    tops = {m.place: m for m in mounts()}  # of several at one place, the last covers the others
-    for found in [m for m in tops.values() if is_below(m.place, place)]:
+    tops = {m.mountpoint: m for m in mounts()}  # of several at one mountpoint, the last covers the others
+    for found in [m for m in tops.values() if is_below(m.mountpoint, mountpoint)]:
         kept = sum(_KEPT.get(option, 0) for option in found.options)
-        _remount(found.place, (kept | add) & ~remove)
+        _remount(found.mountpoint, (kept | add) & ~remove)
 
 
-def _remount(place: str, flags: int) -> None:
+def _remount(mountpoint: str, flags: int) -> None:
     """Remount with other flags. What lies below a newer mount nobody can reach by its path: it need not be
     changed."""
     try:
-        mount("none", place, flags=MS_REMOUNT | MS_BIND | flags)
+        mount("none", mountpoint, flags=MS_REMOUNT | MS_BIND | flags)
     except OSError as failure:
         if failure.errno not in (errno.ENOENT, errno.EINVAL, errno.ENOTDIR):
             raise
@@ -140,12 +140,12 @@ def is_below(path: str, directory: str) -> bool:
     return directory == "/" or path == directory or path.startswith(directory + "/")
 
 
-def holding(path: str, places: Sequence[str]) -> str:
-    """The innermost of the mountpoints `places` that holds `path`."""
-    return max((place for place in places if is_below(path, place)), key=len, default="/")
+def holding(path: str, mountpoints: Sequence[str]) -> str:
+    """The innermost of the mountpoints that holds `path`."""
+    return max((each for each in mountpoints if is_below(path, each)), key=len, default="/")
 
 
-def _require(done: int, place: str) -> None:
+def _require(done: int, mountpoint: str) -> None:
     if done != 0:
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), place)
+        raise OSError(number, os.strerror(number), mountpoint)

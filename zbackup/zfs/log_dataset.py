@@ -87,10 +87,10 @@ class LogDataset:
 
     def _how(self) -> str:
         """Return the commands that an administrator runs for who is not root."""
-        place = Path(BELOW) / self.name
+        mountpoint = Path(BELOW) / self.name
         made = " ".join(f"-o {key}={value}" for key, value in _SETTINGS.items())
-        where = f"-o mountpoint={shlex.quote(str(place))} {shlex.quote(self.name)}"
-        return f"zfs create {made} {where}; {_own(place)}"
+        where = f"-o mountpoint={shlex.quote(str(mountpoint))} {shlex.quote(self.name)}"
+        return f"zfs create {made} {where}; {_own(mountpoint)}"
 
     def _zfs(self, *argv: str, mutates: bool = True) -> str:
         try:
@@ -99,5 +99,5 @@ class LogDataset:
             raise translate(failure) from failure
 
 
-def _own(place: Path) -> str:
-    return f"chown {os.geteuid()} {shlex.quote(str(place))}; chmod 700 {shlex.quote(str(place))}"
+def _own(mountpoint: Path) -> str:
+    return f"chown {os.geteuid()} {shlex.quote(str(mountpoint))}; chmod 700 {shlex.quote(str(mountpoint))}"

@@ -90,7 +90,7 @@ def beginning(source: Pieces) -> bytes:
 
 
 def first_placed(window: bytes, order: str, guid: int) -> tuple[int, tuple[int, int]] | None:
-    """In the middle of a stream: where a record begins, and the place of the first with one from there on.
+    """In the middle of a stream: where a record begins, and the position of the first with one from there on.
 
     None when nothing in the window is proven to be such a record. All carry the snapshot's guid, which
     nothing that is in the snapshot can have known, and a record's sum and the next one's prove each other.
@@ -127,12 +127,12 @@ def _is_proven(window: bytes, at: int, record: Record, order: str) -> bool:
 
 def _placed(window: bytes, at: int, record: Record, order: str) -> tuple[int, tuple[int, int]] | None:
     begin = at
-    while record.place is None:
+    while record.position is None:
         at += RECORD + record.payload
         if at + RECORD > len(window):
             return None
         record = read_record(order, window[at : at + RECORD])
-    return begin, record.place
+    return begin, record.position
 
 
 def needed_from(begin: bytes, point: ResumePoint) -> tuple[int, int]:
@@ -181,9 +181,9 @@ def _wanted(begin: bytes, point: ResumePoint, source: Pieces) -> tuple[bytes, by
         record = read_record(order, header)
         if record.kind == OBJECT_RANGE:
             ranged = header
-        if record.place == wanted:
+        if record.position == wanted:
             break
-        if record.kind == END or (record.place and record.place > wanted):
+        if record.kind == END or (record.position and record.position > wanted):
             raise NotResumable(f"object {point.object} has no block at {point.offset} in the stream")
         source.skip(record.payload)
     if _is_raw(begin) and _first_of(ranged, order) != _range_of(point.object):

@@ -19,14 +19,14 @@ _PLAIN = frozenset({BEGIN, END, FREE_OBJECTS, FREE, OBJECT_RANGE})
 class Record:
     """`where` is what the data belongs to, and `payload` how many bytes follow.
 
-    `place` is the object and the offset in it of what may be the last that a receiver knows to have written:
-    in a stream they never decrease.
+    `position` is the object and the offset in it of what may be the last that a receiver knows to have
+    written: in a stream they never decrease.
     """
 
     kind: int
     where: tuple[int, ...]
     payload: int
-    place: tuple[int, int] | None = None
+    position: tuple[int, int] | None = None
 
 
 def read_record(order: str, header: bytes | memoryview) -> Record:

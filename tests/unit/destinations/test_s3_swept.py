@@ -37,7 +37,7 @@ def test_a_page_is_asked_for_only_where_the_header_does_not_prove_itself(
         pages.append(stream)
         raise NotFound("it is not there")
 
-    bucket = SimpleNamespace(place="s3://b", get=lambda *_: bytearray(to_json(header)))
+    bucket = SimpleNamespace(address="s3://b", get=lambda *_: bytearray(to_json(header)))
     some = SimpleNamespace(bucket=bucket, layout=LAYOUT, sealing=sealing, whole=whole)
     StreamHeaders(cast(Any, some)).mend([STREAM])
     assert bool(pages) == asked

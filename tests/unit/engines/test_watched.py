@@ -41,7 +41,7 @@ def test_sql_that_masks_is_watched_and_programs_that_do_are_not(monkeypatch: pyt
     sessions = SimpleNamespace(script=note, execute=note, version="9.7.4")
     monkeypatch.setattr(adopt, "connect", lambda *_, **__: nullcontext(sessions))
     server = SimpleNamespace(
-        place=SimpleNamespace(socket="s"),
+        own=SimpleNamespace(socket="s"),
         progressing=watched.progressing,
         files=SimpleNamespace(record=PLAIN),
     )

@@ -56,7 +56,7 @@ def test_one_whose_end_cannot_be_told_is_not_left_behind(
     ctx = SimpleNamespace(
         instance_lock=lambda _: nullcontext(),
         engine=SimpleNamespace(heal=lambda: None),
-        catalog=lambda: SimpleNamespace(places=(), backups=()),
+        catalog=lambda: SimpleNamespace(all_datasets=(), backups=()),
         progress=SimpleNamespace(phase=lambda *_: None),
     )
     monkeypatch.setattr(snapshot, "_look", lambda *_: (None, None, plan))

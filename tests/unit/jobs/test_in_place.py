@@ -34,7 +34,7 @@ def context() -> Context:
 def test_clones_are_made_on_the_pool_of_the_copies() -> None:
     ctx = context()
     assert (ctx.clones, *ctx.elsewhere) == ("tank/zbackup", "disk/zbackup-clones")
-    assert ctx.cloning.places == ("tank/zbackup", "disk/zbackup-clones")
+    assert ctx.cloning.roots == ("tank/zbackup", "disk/zbackup-clones")
     places = [
         at_destination(ctx, app.choose_destination(ctx, name)).clones for name in ("here", "disk", "disk2")
     ]

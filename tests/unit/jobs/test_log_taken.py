@@ -38,7 +38,7 @@ def test_what_is_committed_while_a_copy_is_read_is_not_said_to_be_in_it(
         log_reader=SimpleNamespace(log_delay_s=0.0, bring_up_to_date=bring_up_to_date),
         zfs=SimpleNamespace(snapshot=lambda *_, **__: None),
     )
-    catalog = SimpleNamespace(datasets=(), places=())
+    catalog = SimpleNamespace(datasets=(), all_datasets=())
     log_snapshot.snapshot_log(cast(Any, ctx), cast(Any, catalog), (), made(1, at_hour(0)).record)
     assert [each.taken for each in kept] == [at_hour(1)]
     assert kept[0].server.get(LOG_BEHIND, "") == ("it does not answer" if fails else "")

@@ -51,7 +51,7 @@ def test_a_base_that_proves_too_new_is_refused_and_what_to_do_is_said() -> None:
         searched = Searched(found=transaction, first="binlog.000001", last="binlog.000001")
         ctx = SimpleNamespace(log_reader=SimpleNamespace(find=lambda *_, found=searched: found))
         mounted = tuple(SimpleNamespace(name=n, mountpoint="/m", closed="") for n, _ in PLAIN.members)
-        catalog = cast(Catalog, SimpleNamespace(backups=(base,), places=mounted))
+        catalog = cast(Catalog, SimpleNamespace(backups=(base,), all_datasets=mounted))
         if holds:
             with pytest.raises(
                 NotRecoverable, match=r"zbackup-1 already contains transaction \S+:78: choose"

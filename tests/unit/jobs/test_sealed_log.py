@@ -46,7 +46,7 @@ def ctx(monkeypatch: pytest.MonkeyPatch) -> Context:
     """Its newest backup is of one o'clock."""
     monkeypatch.setattr(Backup, "files", lambda self, _: BackupFiles(self.record, NOWHERE))
     monkeypatch.setattr(known_logs, "live_files", lambda _: NOWHERE)
-    catalog = SimpleNamespace(backups=(made(1, at_hour(1)),), datasets=(), places=())
+    catalog = SimpleNamespace(backups=(made(1, at_hour(1)),), datasets=(), all_datasets=())
     progress = SimpleNamespace(note=lambda _: None, phase=lambda *_: None)
     made_of = SimpleNamespace(
         instance="shop", catalog=lambda: catalog, log_reader=Reader(), progress=progress

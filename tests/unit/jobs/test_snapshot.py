@@ -23,7 +23,7 @@ def test_a_record_that_could_not_be_read_back_is_refused_before_the_lock(
         version="9.7.4",
         server_uuid=PLAIN.server_uuid,
         role="primary",
-        places=(),
+        data_paths=(),
         server={},
         blockers=(),
         warnings=(),

@@ -3,12 +3,12 @@
 import pytest
 
 from zbackup.model.errors import Refused
-from zbackup.model.server import Place
+from zbackup.model.server import DataPath
 from zbackup.model.snapshot import Dataset
 from zbackup.plan.health.placement import needed_datasets, require_one_snapshot_covers
 
-DATA = Place("data directory", "/srv/db/data")
-BINLOG = Place("binlog", "/srv/db/log/binlog")
+DATA = DataPath("data directory", "/srv/db/data")
+BINLOG = DataPath("binlog", "/srv/db/log/binlog")
 
 
 def dataset(name: str, mountpoint: str | None) -> Dataset:
@@ -25,14 +25,16 @@ def test_nested_datasets_are_all_members_parents_first() -> None:
 
 def test_a_directory_whose_name_only_begins_alike_is_outside() -> None:
     with pytest.raises(Refused) as refusal:
-        require_one_snapshot_covers([Place("data directory", "/data2/db")], [dataset("tank/data", "/data")])
+        require_one_snapshot_covers(
+            [DataPath("data directory", "/data2/db")], [dataset("tank/data", "/data")]
+        )
     assert str(refusal.value) == (
         "not on the instance's datasets: data directory in /data2/db. The datasets are tank/data (/data)"
     )
 
 
 def test_only_what_lies_outside_is_listed() -> None:
-    redo = Place("redo log", "/var/lib/redo")
+    redo = DataPath("redo log", "/var/lib/redo")
     with pytest.raises(Refused) as refusal:
         require_one_snapshot_covers([DATA, redo, BINLOG], [dataset("tank/db", "/srv/db")])
     assert "redo log in /var/lib/redo." in str(refusal.value)
@@ -40,7 +42,7 @@ def test_only_what_lies_outside_is_listed() -> None:
 
 
 def test_the_mountpoint_itself_is_inside() -> None:
-    found = require_one_snapshot_covers([Place("data", "/srv/db")], [dataset("tank/db", "/srv/db")])
+    found = require_one_snapshot_covers([DataPath("data", "/srv/db")], [dataset("tank/db", "/srv/db")])
     assert found == (("tank/db", "/srv/db"),)
 
 

@@ -114,12 +114,12 @@ def contents(draw: st.DrawFn) -> list[bytes]:
 def test_whoever_was_cut_gets_all_from_there_on(records: list[bytes], data: st.DataObject, size: int) -> None:
     stream = whole(records)
     told = received(stream)
-    places = [record.place for record, _ in told if record.place]
+    places = [record.position for record, _ in told if record.position]
     place = data.draw(st.sampled_from(places))
     found = received(rest(stream, point(*place), size))
     head, payload = found[0]
     assert numbers(payload) == {"resume_object": place[0], "resume_offset": place[1]}
-    begun = next(n for n, (record, _) in enumerate(told) if record.place == place)
+    begun = next(n for n, (record, _) in enumerate(told) if record.position == place)
     assert found[1:] == told[begun:]
     assert head.payload == len(payload) and len(payload) % 8 == 0
 
@@ -132,7 +132,7 @@ def test_a_record_is_found_in_the_middle(records: list[bytes], start: int) -> No
         starts[at] = record
         at += RECORD + len(payload)
     begun = [n for n in starts if n >= max(start, 1) and starts[n].kind != END]
-    places = [place for n in begun if (place := starts[n].place)]
+    places = [place for n in begun if (place := starts[n].position)]
     wanted = (begun[0] - start, places[0]) if places else None
     assert first_placed(stream[start:], "<", GUID) == wanted
 

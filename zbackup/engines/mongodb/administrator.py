@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server import account
 from zbackup.engines.mongodb.server.connection import LoginRefused, PrivilegeMissing, connect
-from zbackup.engines.mongodb.server.directories import dbpath, places
+from zbackup.engines.mongodb.server.directories import data_paths, dbpath
 from zbackup.engines.mongodb.server.inspect import inspect
 from zbackup.model.errors import Refused
 
@@ -24,7 +24,7 @@ class MongoAdministrator:
             version = str(connection.command({"buildInfo": 1})["version"])
             options = connection.command({"getCmdLineOpts": 1})["parsed"]
         data = dbpath(options, self.pid)
-        return version, tuple(place.path for place in places(data)), self.connect.password is None
+        return version, tuple(each.path for each in data_paths(data)), self.connect.password is None
 
     def account_exists(self, user: str) -> bool:
         """See engines.base.Administrator."""

@@ -20,7 +20,7 @@ class MysqlAdministrator:
         """See engines.base.Administrator."""
         with connect(self.connect) as connection:
             facts = inspect(connection)
-        return facts.version, tuple(place.path for place in facts.places), False
+        return facts.version, tuple(each.path for each in facts.data_paths), False
 
     def account_exists(self, user: str) -> bool:
         """See engines.base.Administrator."""

@@ -300,7 +300,7 @@ def _older(catalog: Catalog) -> list[BackupFiles]:
     found = []
     for backup in sorted(log_holders(catalog.backups), key=lambda b: b.createtxg, reverse=True):
         try:
-            found.append(backup.files(catalog.places))
+            found.append(backup.files(catalog.all_datasets))
         except ZbackupError:
             continue
     return found

@@ -59,7 +59,7 @@ def snapshot_log(
     name = free_name(ctx, catalog)
     names = [f"{dataset}@{name}" for dataset, _ in members]
     ctx.zfs.snapshot(names, to_properties(record), timeout=UNLOCKED_LIMIT_S)
-    return finish(ctx, find(ctx, record, names), catalog.places, before)
+    return finish(ctx, find(ctx, record, names), catalog.all_datasets, before)
 
 
 def log_behind(ctx: Context, catalog: Catalog, like: Record) -> str:

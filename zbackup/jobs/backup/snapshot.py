@@ -68,12 +68,12 @@ def snapshot(ctx: Context, options: SnapshotOptions = AS_SCHEDULED) -> SnapshotR
     with ctx.instance_lock("zbackup snapshot"):
         ctx.engine.heal()
         catalog = ctx.catalog()
-        before = finish_all(ctx, catalog.places, catalog.backups)
+        before = finish_all(ctx, catalog.all_datasets, catalog.backups)
         facts, draft, plan = _look(ctx, catalog, options)
         ctx.progress.phase("taking the snapshot", f"lock {plan.lock.kind}: {plan.lock.reason}")
         backup = _take(ctx, facts, draft, plan)
         try:
-            backup = finish(ctx, backup, catalog.places, before)
+            backup = finish(ctx, backup, catalog.all_datasets, before)
         except (VerificationFailed, NotRecoverable, Refused):
             discard(ctx, backup)
             raise
@@ -94,7 +94,7 @@ def _look(
     ctx: Context, catalog: Catalog, options: SnapshotOptions
 ) -> tuple[ServerFacts, Record, SnapshotPlan]:
     facts = ctx.engine.inspect()
-    members = require_one_snapshot_covers(facts.places, catalog.datasets)
+    members = require_one_snapshot_covers(facts.data_paths, catalog.datasets)
     choice = ctx.engine.choose_lock(facts)
     draft = Record(
         backup=str(uuid.uuid4()),

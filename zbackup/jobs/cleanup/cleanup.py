@@ -41,7 +41,7 @@ def reconcile(ctx: Context) -> Reconciled:
         ctx.engine.heal()
         catalog = ctx.catalog()
         before = {b.record.backup for b in catalog.backups if b.finished}
-        backups = finish_all(ctx, catalog.places, catalog.backups)
+        backups = finish_all(ctx, catalog.all_datasets, catalog.backups)
         healed += [f"finished {b.name}" for b in backups if b.finished and b.record.backup not in before]
         reported += [*_incomplete(catalog), *_forgotten_holds(ctx, catalog)]
     reported += _unreadable(ctx)

@@ -33,30 +33,32 @@ def everywhere(ctx: Context) -> list[tuple[Clone, Dataset]]:
     return readable(look_everywhere(ctx))
 
 
-def readable(places: Sequence[Clones]) -> list[tuple[Clone, Dataset]]:
-    """All that can be read, of all places."""
-    return [pair for there in places for pair in there.found]
+def readable(listings: Sequence[Clones]) -> list[tuple[Clone, Dataset]]:
+    """The clones that can be read, of all listings."""
+    return [pair for there in listings for pair in there.found]
 
 
 def names_taken(ctx: Context) -> set[str]:
     """The names of all clones, of those that cannot be read, too."""
-    places = look_everywhere(ctx)
-    return {clone.name for clone, _ in readable(places)}.union(*(p.unreadable_names for p in places))
+    listings = look_everywhere(ctx)
+    return {clone.name for clone, _ in readable(listings)}.union(
+        *(each.unreadable_names for each in listings)
+    )
 
 
 def look_everywhere(ctx: Context) -> list[Clones]:
-    """The same with those that cannot be read, of each place by themselves."""
+    """The same with those that cannot be read, of each dataset by themselves."""
     found = [read_clones(ctx.zfs, ctx.clones)]
-    for place in dict.fromkeys(ctx.cloning.places):
-        if place != ctx.clones:
+    for root in dict.fromkeys(ctx.cloning.roots):
+        if root != ctx.clones:
             with contextlib.suppress(PoolSuspended):
-                found.append(read_clones(ctx.zfs, place))
+                found.append(read_clones(ctx.zfs, root))
     return found
 
 
-def require_readable(places: Sequence[Clones], *names: str) -> None:
+def require_readable(listings: Sequence[Clones], *names: str) -> None:
     """Raise Refused when a clone of any instance that cannot be read has one of these names."""
-    for there in places:
+    for there in listings:
         for name in names:
             there.require_readable(name)
 
@@ -75,9 +77,9 @@ def announce(
     with contextlib.ExitStack() as held:
         if clone.port or any_port or clone.kind == "dev":
             held.enter_context(exclusive(ctx.claims_lock, "zbackup clone", waiting=ctx.progress.note))
-            places = look_everywhere(ctx)
-            require_readable(places, clone.name)
-            others = readable(places)
+            listings = look_everywhere(ctx)
+            require_readable(listings, clone.name)
+            others = readable(listings)
             _require_own_name(clone, others)
             if clone.port:
                 require_free_port(clone.port, others)

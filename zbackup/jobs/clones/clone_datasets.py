@@ -108,9 +108,9 @@ def _hidden_from(ctx: Context, members: Sequence[Dataset], visible: Sequence[Clo
     """Mountpoints that the server must not see."""
     own = tuple(f"{ctx.clones}/{clone.name}" for clone in visible)
     others = ctx.zfs.filesystems(ctx.clones)
-    for place in ctx.elsewhere:
+    for root in ctx.elsewhere:
         with contextlib.suppress(DatasetNotFound, PoolSuspended):
-            others += ctx.zfs.filesystems(place)
+            others += ctx.zfs.filesystems(root)
     foreign = [d for d in others if not any(d.name == o or d.name.startswith(o + "/") for o in own)]
     return tuple(d.mountpoint for d in (*members, *foreign) if d.mountpoint)
 

@@ -32,11 +32,11 @@ def exchange(ctx: Context, clone: Clone, state: State, make: Callable[[], None])
         _destroy(ctx, clone, leftover)
     make()
     for fresh in _fresh(ctx, clone):
-        place = _place(fresh)
-        for old in _part(ctx, clone, place):
+        name = _final_name(fresh)
+        for old in _part(ctx, clone, name):
             _destroy(ctx, clone, old)
-        ctx.zfs.rename(fresh, place)
-        ctx.zfs.mount(place)
+        ctx.zfs.rename(fresh, name)
+        ctx.zfs.mount(name)
     return clone
 
 
@@ -46,13 +46,13 @@ def settle(ctx: Context, clone: Clone) -> None:
     They were whole before the first of the old ones went, and what they hold may be nowhere else by now.
     """
     for fresh in _fresh(ctx, clone):
-        place = _place(fresh)
-        if not ctx.zfs.exists(place):
-            ctx.zfs.rename(fresh, place)
-            ctx.zfs.mount(place)
+        name = _final_name(fresh)
+        if not ctx.zfs.exists(name):
+            ctx.zfs.rename(fresh, name)
+            ctx.zfs.mount(name)
 
 
-def _place(fresh: Dataset) -> str:
+def _final_name(fresh: Dataset) -> str:
     """Tell what it is to be called. The clone itself may be called fresh-something."""
     container, _, name = fresh.name.rpartition("/")
     return f"{container}/{name.removeprefix(FRESH)}"
@@ -80,17 +80,17 @@ def begin_anew(ctx: Context, clone: Clone, parts: int) -> Clone:
     """
     clone = replace(clone, state="resetting")
     clone_datasets.describe(ctx, clone)
-    for place, fresh in _pairs(ctx, clone, parts):
+    for name, fresh in _pairs(ctx, clone, parts):
         if not _beginning(ctx, clone, fresh):
             for leftover in _part(ctx, clone, fresh):
                 _destroy(ctx, clone, leftover)
-            for snapshot in _beginning(ctx, clone, place):
+            for snapshot in _beginning(ctx, clone, name):
                 ctx.zfs.clone(snapshot, fresh, {**CLONE_PROPERTIES, PART: clone.id})
             ctx.zfs.promote(ctx.zfs.filesystems(fresh)[0])
-        for old in _part(ctx, clone, place):
+        for old in _part(ctx, clone, name):
             _destroy(ctx, clone, old)
-        ctx.zfs.rename(ctx.zfs.filesystems(fresh)[0], place)
-        ctx.zfs.mount(place)
+        ctx.zfs.rename(ctx.zfs.filesystems(fresh)[0], name)
+        ctx.zfs.mount(name)
     return clone
 
 

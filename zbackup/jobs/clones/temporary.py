@@ -38,7 +38,7 @@ def log_clone(
     with removed_on_failure(ctx, source, keep=keep):
         files = clone_datasets.build(ctx, source, log)
         # Its server sees it alone: when we are killed, the clone goes first, and must be nobody's then.
-        yield clone_datasets.in_sight_of(ctx, files, catalog.places, [source]), [clone, source]
+        yield clone_datasets.in_sight_of(ctx, files, catalog.all_datasets, [source]), [clone, source]
     _take_away(ctx, source, keep=False)
 
 

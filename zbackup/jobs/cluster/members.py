@@ -157,7 +157,7 @@ def _live_end(ctx: Context, catalog: Catalog) -> ClusterTime | None:
     with suppress(ZbackupError, OSError):
         newest = max(usable_bases(catalog.backups), key=lambda b: b.createtxg, default=None)
         if newest:
-            span = ctx.log_reader.live_log(newest.files(catalog.places), live_files(catalog.datasets))
+            span = ctx.log_reader.live_log(newest.files(catalog.all_datasets), live_files(catalog.datasets))
             return _cluster_time(span.last) if span else None
     return None
 

@@ -77,9 +77,9 @@ def plan_create(ctx: Context, options: CreateOptions) -> CreatePlan:
     """Look and decide, and change nothing."""
     _require_possible(ctx, options)
     names = _wanted(ctx, options)
-    places = look_everywhere(ctx)
-    require_readable(places, *names)
-    others = readable(places)
+    listings = look_everywhere(ctx)
+    require_readable(listings, *names)
+    others = readable(listings)
     for clone, dataset in others:
         if clone.name in names and clone.state != "building":
             raise _taken(dataset.name, clone.name)
@@ -157,7 +157,7 @@ def _create(ctx: Context, name: str, options: CreateOptions) -> CloneStatus:
             parent, backup = source(ctx, options.parent, options.snapshot)
             return _make(ctx, name, backup, options, ctx.members(), parent)
     catalog = ctx.catalog()
-    return _make(ctx, name, _chosen(catalog, options), options, catalog.places)
+    return _make(ctx, name, _chosen(catalog, options), options, catalog.all_datasets)
 
 
 def _make(
@@ -283,9 +283,9 @@ def _own_name(ctx: Context, name: str) -> Iterator[str]:
 
 def _clear(ctx: Context, name: str) -> None:
     """Make sure that the name is free; a leftover of ours is removed: its maker held the lock we hold now."""
-    places = look_everywhere(ctx)
-    require_readable(places, name)
-    for clone, dataset in readable(places):
+    listings = look_everywhere(ctx)
+    require_readable(listings, name)
+    for clone, dataset in readable(listings):
         if clone.name not in (name, log_name(name)):
             continue
         if clone.state != "building" or clone.instance != ctx.instance:

@@ -141,11 +141,11 @@ def seen(server: Server, zfs: Zfs, administrators: Sequence[Administrator]) -> S
     problem = ""
     for administrator in administrators:
         try:
-            version, places, is_open = administrator.look()
+            version, paths, is_open = administrator.look()
         except (DatabaseError, Refused) as failure:
             problem = str(failure)
             continue
-        own, doubted = _own(_existing(places), server.process)
+        own, doubted = _own(_existing(paths), server.process)
         homes = zfs.homes(list(dict.fromkeys([*own, *directories])))
         login: Literal["open", "admin"] = "open" if is_open else "admin"
         return replace(server, version=version, homes=homes, login=login, problem="", doubted=doubted)
@@ -161,24 +161,24 @@ def first_admitted(administrators: Sequence[Administrator]) -> Administrator:
     return administrators[-1]
 
 
-def _own(places: Sequence[str], process: Process) -> tuple[list[str], tuple[str, ...]]:
-    """Tell places that belong to the server's user, or have files that it has open, from those that it only
+def _own(paths: Sequence[str], process: Process) -> tuple[list[str], tuple[str, ...]]:
+    """Tell paths that belong to the server's user, or have files that it has open, from those that it only
     names: root would let the daemon prune what lies there."""
     own: list[str] = []
     doubted: list[str] = []
-    for place in places:
+    for path in paths:
         with contextlib.suppress(OSError):
-            real = Path(place).resolve()
+            real = Path(path).resolve()
             has_open = any(is_below(each, str(real)) for each in process.directories)
-            (own if has_open or real.stat().st_uid == process.uid else doubted).append(place)
+            (own if has_open or real.stat().st_uid == process.uid else doubted).append(path)
     return own, tuple(doubted)
 
 
-def _existing(places: tuple[str, ...]) -> list[str]:
+def _existing(paths: tuple[str, ...]) -> list[str]:
     """The directories that a server names and that are there: it may name a log that it has not begun."""
     found = []
-    for place in places:
+    for path in paths:
         with contextlib.suppress(OSError):
-            if Path(place).exists():
-                found.append(place)
+            if Path(path).exists():
+                found.append(path)
     return found

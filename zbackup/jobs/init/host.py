@@ -20,8 +20,8 @@ SYSTEMD = Path("/run/systemd/system")
 """There while systemd is the init (sd_booted(3))."""
 
 PACKAGED = "/usr/lib/systemd/system"
-PLACES = (UNIT_DIRECTORY, PACKAGED, "/lib/systemd/system")
-SETTING_PLACES = {
+UNIT_DIRECTORIES = (UNIT_DIRECTORY, PACKAGED, "/lib/systemd/system")
+SETTING_DIRECTORIES = {
     "zbackup.sysusers.conf": ("/etc/sysusers.d", "/usr/lib/sysusers.d"),
     "zbackup.tmpfiles.conf": ("/etc/tmpfiles.d", "/usr/lib/tmpfiles.d"),
 }
@@ -59,16 +59,16 @@ def require_roots_program(program: str) -> None:
 def texts() -> dict[str, str]:
     """The files of the service by name, as the wheel brings them, or the source."""
     package = Path(str(files("zbackup")))
-    places = (package / "systemd", package.parent / "systemd")
-    directory = next((place for place in places if place.is_dir()), places[0])
+    directories = (package / "systemd", package.parent / "systemd")
+    directory = next((each for each in directories if each.is_dir()), directories[0])
     return {name: secure_files.read_linked(directory / name) for name in (*UNITS, *SETTINGS)}
 
 
 def there() -> dict[str, str]:
     """The text of each file of ours that is at its place."""
-    places = [f"{UNIT_DIRECTORY}/{name}" for name in UNITS]
-    places += [*DROP_INS, *(f"{directory}/zbackup.conf" for directory in SETTINGS.values())]
-    return {place: secure_files.read_linked(Path(place)) for place in places if Path(place).is_file()}
+    paths = [f"{UNIT_DIRECTORY}/{name}" for name in UNITS]
+    paths += [*DROP_INS, *(f"{directory}/zbackup.conf" for directory in SETTINGS.values())]
+    return {path: secure_files.read_linked(Path(path)) for path in paths if Path(path).is_file()}
 
 
 def daemon_group() -> int | None:
@@ -129,11 +129,11 @@ def _units() -> dict[str, str]:
     """Return where each file is, the place that counts for systemd first."""
     found = {}
     for name in UNITS:
-        paths = (f"{place}/{name}" for place in PLACES)
+        paths = (f"{path}/{name}" for path in UNIT_DIRECTORIES)
         if path := next((p for p in paths if Path(p).is_file()), ""):
             found[name] = path
-    for name, places in SETTING_PLACES.items():
-        paths = (f"{place}/zbackup.conf" for place in places)
+    for name, directories in SETTING_DIRECTORIES.items():
+        paths = (f"{each}/zbackup.conf" for each in directories)
         if path := next((p for p in paths if Path(p).is_file()), ""):
             found[name] = path
     return found

@@ -334,7 +334,7 @@ def _datasets(ctx: Context, parts: Mapping[int, str]) -> list[Dataset]:
 
 def _files(ctx: Context, backup: Backup, catalog: Catalog, parts: Mapping[int, str]) -> BackupFiles:
     """The backup's files, with those that the log is on where they can be written to."""
-    record, where = backup.files(catalog.places)
+    record, where = backup.files(catalog.all_datasets)
     mounted = {d.name: d.mountpoint for d in _datasets(ctx, parts) if d.mountpoint}
     moves = (
         (original, mounted[parts[n]] if n in parts else now) for n, (original, now) in enumerate(where.moves)

@@ -145,7 +145,7 @@ def _like(ctx: Context, catalog: Catalog, found: Foreign) -> tuple[Record, str]:
             f"nothing tells what the server of {found.name} was like: there is no backup of zbackup's beside "
             f"it, and the server does not answer ({silent})"
         ) from silent
-    members = require_one_snapshot_covers(facts.places, catalog.datasets)
+    members = require_one_snapshot_covers(facts.data_paths, catalog.datasets)
     record = Record(
         backup="",
         instance=ctx.instance,

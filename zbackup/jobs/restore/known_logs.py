@@ -54,7 +54,7 @@ def stored_logs(catalog: Catalog, holders: Sequence[Backup]) -> Iterator[KnownLo
     """The logs that these hold, in their order."""
     for log_id in dict.fromkeys(b.record.log_id for b in holders):
         parts = covering([b for b in holders if b.record.log_id == log_id])
-        yield KnownLog(log_id, [b.files(catalog.places) for b in parts], backups=tuple(parts))
+        yield KnownLog(log_id, [b.files(catalog.all_datasets) for b in parts], backups=tuple(parts))
 
 
 def _noted(ctx: Context) -> Callable[[str], None]:
@@ -68,7 +68,7 @@ def _live(
     live = live_files(catalog.datasets)
     part = BackupFiles(newest.record, live)
     try:
-        span = ctx.log_reader.live_log(newest.files(catalog.places), live)
+        span = ctx.log_reader.live_log(newest.files(catalog.all_datasets), live)
     except NotRecoverable:
         return part, UNKNOWN
     except (ZbackupError, OSError) as problem:

@@ -81,7 +81,7 @@ class LocalSource:
             alone.enter_context(ctx.instance_lock("zbackup restore"))
             catalog = ctx.catalog()
             note_unreadable(ctx, catalog.unreadable)
-            backups = finish_all(ctx, catalog.places, catalog.backups)
+            backups = finish_all(ctx, catalog.all_datasets, catalog.backups)
             window.enter_context(window_named(ctx, backups))
             plan = make_plan(ctx, catalog, backups, target, options)
             if ended := where_log_ended(plan, backups):

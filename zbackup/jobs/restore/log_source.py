@@ -41,9 +41,9 @@ def examined(
     """
     backups, base, sources = known
     why: NotRecoverable | None = None
-    files = base.files(catalog.places)
+    files = base.files(catalog.all_datasets)
     for number, source in enumerate(sources, 1):
-        where = source.browse(catalog.places) if source else live_files(catalog.datasets)
+        where = source.browse(catalog.all_datasets) if source else live_files(catalog.datasets)
         record = source.record if source else base.record
         anchors = clock_anchors(ctx, backups, base, source)
         try:

@@ -60,8 +60,8 @@ def require_unused(ctx: Context, name: str, options: RestoreOptions) -> list[tup
         found = next((pair for pair in there.found if pair[0].name == wanted), None)
         if found and found[0].state == "building":
             leftovers.append(found)
-        for place in ctx.everywhere()[1:] if found in leftovers else ctx.everywhere():
-            dataset = f"{place.clones}/{wanted}"
-            if place.zfs.exists(dataset):
+        for each in ctx.everywhere()[1:] if found in leftovers else ctx.everywhere():
+            dataset = f"{each.clones}/{wanted}"
+            if each.zfs.exists(dataset):
                 raise Taken(f"{dataset} exists: choose another --name, or zbackup clone destroy {wanted}")
     return leftovers

@@ -153,13 +153,13 @@ def _recovered(
     catalog, plan = opened.catalog, opened.plan
     if plan.as_it_is:
         opened.release()
-        base = clone_datasets.in_sight_of(ctx, base, catalog.places, [clone])
+        base = clone_datasets.in_sight_of(ctx, base, catalog.all_datasets, [clone])
         return base, ctx.recovery.open(base, options.serving, ctx.progress)
     if plan.log is None:
         raise AssertionError("a recovery without a log source was planned")
     with log_clone(ctx, catalog, clone, plan.log, keep=options.keep) as (source, visible):
         opened.release()
-        base = clone_datasets.in_sight_of(ctx, base, catalog.places, visible)
+        base = clone_datasets.in_sight_of(ctx, base, catalog.all_datasets, visible)
         recovered = ctx.recovery.recover(
             base, source, plan.found_stop, options.serving, ctx.progress, skip=options.skip
         )

@@ -48,7 +48,7 @@ def search_log(ctx: Context, wanted: LogFilter) -> Iterator[Found]:
 def in_one_backup(ctx: Context, catalog: Catalog, backup: Backup, wanted: LogFilter) -> Iterator[Found]:
     """The same of what one backup of the catalogue holds. Whoever asks holds the lock of a search's name."""
     if ctx.log_reader.reads_files:
-        yield from _in_files(ctx, [backup.files(catalog.places)], wanted)
+        yield from _in_files(ctx, [backup.files(catalog.all_datasets)], wanted)
     else:
         yield from _on_a_clone(ctx, catalog, backup, wanted)
 
@@ -139,7 +139,7 @@ def _needed(ctx: Context, catalog: Catalog, wanted: LogFilter) -> list[Backup]:
         found += log.backups
     try:
         newest = max((b for b in catalog.backups if log_known(b.record)), key=lambda b: b.createtxg)
-        live = ctx.log_reader.live_log(newest.files(catalog.places), live_files(catalog.datasets))
+        live = ctx.log_reader.live_log(newest.files(catalog.all_datasets), live_files(catalog.datasets))
     except ZbackupError:
         live = None
     if live is not None:

@@ -34,9 +34,9 @@ def find(ctx: Context, name: str) -> Clone:
     raise NotFound(f"{ctx.instance} has no clone {name}: zbackup clone list")
 
 
-def _bound_to_copies(ctx: Context, clone: Clone, place: str) -> Refused:
+def _bound_to_copies(ctx: Context, clone: Clone, address: str) -> Refused:
     """ZFS renames nothing across pools, and production must not depend on what lies at a destination."""
-    pool = place.partition("/")[0]
+    pool = address.partition("/")[0]
     there = (t.name for t in ctx.destinations if t.adapter.here.partition("/")[0] == pool)
     again = f"zbackup restore {ctx.instance} --from {next(there, 'DESTINATION')} --to {clone.target}"
     return Refused(

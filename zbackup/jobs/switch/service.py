@@ -104,5 +104,5 @@ def start(ctx: Context) -> str:
             if ctx.clock.monotonic() > end:
                 raise DatabaseError(f"no answer within {service.limit:g} s: {silent}") from silent
         time.sleep(POLL_S)
-    require_one_snapshot_covers(facts.places, ctx.members())
+    require_one_snapshot_covers(facts.data_paths, ctx.members())
     return ""

@@ -77,8 +77,8 @@ def dress(ctx: Context, switch: Switch) -> None:
         canmount[each.name] = wanted["canmount"]
         _settle(ctx, each.name, wanted)
     away = {each.name for each in switch.leaving if not each.mountpoint}
-    places = {each.name: each.mountpoint for each in switch.coming if each.name not in away}
-    _mount(ctx, places, canmount)
+    mountpoints = {each.name: each.mountpoint for each in switch.coming if each.name not in away}
+    _mount(ctx, mountpoints, canmount)
     _mount_aside(ctx, switch)
 
 
@@ -206,9 +206,9 @@ def _settle(ctx: Context, name: str, wanted: Mapping[str, str], keep: Sequence[s
         ctx.zfs.clear_property(name, key)
 
 
-def _mount(ctx: Context, places: Mapping[str, str], canmount: Mapping[str, str]) -> None:
+def _mount(ctx: Context, mountpoints: Mapping[str, str], canmount: Mapping[str, str]) -> None:
     """Mount them where they belong. Raise Refused when one is somewhere else then."""
-    for name, mountpoint in sorted(places.items(), key=lambda pair: len(pair[1])):
+    for name, mountpoint in sorted(mountpoints.items(), key=lambda pair: len(pair[1])):
         ctx.zfs.mount(name)
         if (found := ctx.zfs.filesystems(name)[0].mountpoint) != mountpoint:
             raise Refused(f"{name} is mounted at {found}, and not at {mountpoint}")

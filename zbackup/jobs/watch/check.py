@@ -147,9 +147,9 @@ def _check_engine(ctx: Context, doctor: "_Doctor", facts: ServerFacts) -> None:
 
 def _check_placement(ctx: Context, doctor: "_Doctor", facts: ServerFacts, catalog: Catalog) -> None:
     try:
-        members = require_one_snapshot_covers(facts.places, catalog.datasets)
+        members = require_one_snapshot_covers(facts.data_paths, catalog.datasets)
     except Refused as elsewhere:
-        homes = ctx.zfs.homes([each.path for each in facts.places])
+        homes = ctx.zfs.homes([each.path for each in facts.data_paths])
         wanted = needed_datasets(homes, ctx.datasets)
         line = f"[instance.{ctx.instance}] datasets = {json.dumps(wanted)}" if wanted else ""
         doctor.add(
@@ -195,7 +195,9 @@ def _check_log(ctx: Context, doctor: "_Doctor", catalog: Catalog, facts: ServerF
             doctor.add(no_log_behind(newest))
         return
     try:
-        damage = ctx.log_reader.live_log_damage(newest.files(catalog.places), live_files(catalog.datasets))
+        damage = ctx.log_reader.live_log_damage(
+            newest.files(catalog.all_datasets), live_files(catalog.datasets)
+        )
     except (ZbackupError, OSError) as problem:
         text = f"it cannot be told that it leads on from {newest.name}: {problem}"
         doctor.add(Finding(severity="warning", subject="log", text=text, fix="zbackup window"))

@@ -139,7 +139,7 @@ def _live_log(ctx: Context, catalog: Catalog) -> tuple[LiveLog | None, str]:
         return None, "no backup says which log it holds"
     live = live_files(catalog.datasets)
     try:
-        span = ctx.log_reader.live_log(newest.files(catalog.places), live)
+        span = ctx.log_reader.live_log(newest.files(catalog.all_datasets), live)
     except NotRecoverable:
         return LiveLog("", ""), ""
     except (ZbackupError, OSError) as problem:
@@ -148,7 +148,7 @@ def _live_log(ctx: Context, catalog: Catalog) -> tuple[LiveLog | None, str]:
         return None, "the live log cannot be looked at from its files"
     if position_of(span.first) > position_of(newest.record.log_to):
         return LiveLog("", span.first), ""
-    files = newest.files(catalog.places)
+    files = newest.files(catalog.all_datasets)
     return LiveLog(
         newest.record.log_id, span.first, _damage(ctx, files, live), live_stops(ctx, newest, live)
     ), ""

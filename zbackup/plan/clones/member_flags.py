@@ -69,9 +69,9 @@ def _without_sockets(options: Mapping[str, Any], host: str, *, known: bool) -> s
     A mongod takes the place of a Unix socket that is there: the file's would be production's. `known`: the
     backup says where production listens. Those of old do not.
     """
-    places = str(_setting(options, "net.bindIp") or "").split(",")
-    addresses = [place for place in places if not place.strip().startswith("/")]
-    if known and addresses == places:
+    bound = str(_setting(options, "net.bindIp") or "").split(",")
+    addresses = [each for each in bound if not each.strip().startswith("/")]
+    if known and addresses == bound:
         return ""
     return ",".join(addresses) if known and addresses else f"localhost,{host}"
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from zbackup.model.errors import Refused
 from zbackup.model.relocation import owner_of
-from zbackup.model.server import Place
+from zbackup.model.server import DataPath
 from zbackup.model.snapshot import Dataset
 
 Members = tuple[tuple[str, str], ...]
@@ -26,7 +26,7 @@ def needed_datasets(homes: Mapping[str, str], configured: Sequence[str]) -> list
     return list(dict.fromkeys(outer))
 
 
-def require_one_snapshot_covers(places: Sequence[Place], datasets: Sequence[Dataset]) -> Members:
+def require_one_snapshot_covers(data_paths: Sequence[DataPath], datasets: Sequence[Dataset]) -> Members:
     """The members of the snapshot: (dataset, mountpoint) of all `datasets`, parents first.
 
     Raise Refused, with the list of what lies where, when something the server needs is elsewhere, or when
@@ -42,7 +42,7 @@ def require_one_snapshot_covers(places: Sequence[Place], datasets: Sequence[Data
         )
     members = tuple((d.name, d.mountpoint) for d in datasets if d.mountpoint is not None)
     mountpoints = [m for _, m in members]
-    outside = [p for p in places if owner_of(p.path, mountpoints) is None]
+    outside = [p for p in data_paths if owner_of(p.path, mountpoints) is None]
     if outside:
         listed = "; ".join(f"{p.what} in {p.path}" for p in outside)
         covered = ", ".join(f"{name} ({mountpoint})" for name, mountpoint in members) or "none is mounted"

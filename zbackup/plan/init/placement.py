@@ -56,14 +56,14 @@ def proposals(server: Server, wanted: Sequence[str], mountpoints: Mapping[str, s
             "the server, and move the log there"
         )
     for name in wanted:
-        place = mountpoints.get(name, "")
+        mountpoint = mountpoints.get(name, "")
         if (
-            place
+            mountpoint
             and directories
-            and place != directories[0]
-            and directories[0].count("/") - place.count("/") > 1
+            and mountpoint != directories[0]
+            and directories[0].count("/") - mountpoint.count("/") > 1
         ):
-            found.append(f"{name} holds more than this server ({place}): all of it is in every backup")
+            found.append(f"{name} holds more than this server ({mountpoint}): all of it is in every backup")
     return found
 
 

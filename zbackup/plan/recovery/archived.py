@@ -61,7 +61,7 @@ class Chain:
 
     @property
     def begin(self) -> str:
-        """The place of the first entry in all of it; "" where that is for the backup to say."""
+        """The position of the first entry in all of it; "" where that is for the backup to say."""
         return str((*self.before, *self.files)[0].file.begin or "")
 
     def holds(self, other: "Chain") -> bool:

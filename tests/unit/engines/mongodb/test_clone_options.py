@@ -9,14 +9,14 @@ import pytest
 from tests.unit.samples import PLAIN
 from zbackup.engines.mongodb.clone.clone_server import require_private
 from zbackup.engines.mongodb.clone.program import find_program, series
-from zbackup.engines.mongodb.clone.server_options import Place, Shape, arguments
+from zbackup.engines.mongodb.clone.server_options import OwnPaths, Shape, arguments
 from zbackup.engines.mongodb.recovery.log_reader import MongoLogReader
 from zbackup.engines.mongodb.recovery.recover import MongoRecovery
 from zbackup.model.errors import Refused, UsageError
 from zbackup.model.recovery import Serving
 from zbackup.model.transaction_name import parse_transaction
 
-PLACE = Place(home=Path("/clones/x"), run=Path("/run/zbackup/x"))
+PLACE = OwnPaths(home=Path("/clones/x"), run=Path("/run/zbackup/x"))
 RECORDED = {"dbpath": "/var/lib/mongodb"}
 SOCKET = "/run/zbackup/x/mongod.sock"
 GIB = 1024**3

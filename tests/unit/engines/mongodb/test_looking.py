@@ -12,7 +12,7 @@ from zbackup.engines.mongodb.lock.long_operations import long_transactions
 from zbackup.engines.mongodb.optime import OplogEntry, OpTime
 from zbackup.engines.mongodb.server import assess, status
 from zbackup.engines.mongodb.server.connection import Connection
-from zbackup.engines.mongodb.server.directories import dbpath, places, works_there
+from zbackup.engines.mongodb.server.directories import data_paths, dbpath, works_there
 from zbackup.engines.mongodb.server.inspect import identity
 from zbackup.engines.mongodb.server.server_facts import asks_for_login, held, held_after, held_first, recorded
 from zbackup.engines.mongodb.server.status import Membership, OplogEnd, Status
@@ -36,7 +36,7 @@ def facts(of: Status) -> ServerFacts:
     problem = assess.needs_lock(of)
     return ServerFacts(
         flavor="mongodb", version=of.version, server_uuid="u", role="primary", applier_running=False,
-        places=(), position="", gtid="", server={"needs_lock": problem} if problem else {},
+        data_paths=(), position="", gtid="", server={"needs_lock": problem} if problem else {},
     )  # fmt: skip
 
 
@@ -166,10 +166,10 @@ def test_links_below_the_data_directory_are_places_of_their_own(tmp_path: Path) 
     (away / "deep").mkdir()
     (data / "journal").symlink_to(away / "journal")
     (data / "shop" / "index" / "deep").symlink_to(away / "deep")
-    assert {place.path: place.what for place in places(data)} == {
+    assert {place.path: place.what for place in data_paths(data)} == {
         str(data): "data", str(away / "journal"): "journal", str(away / "deep"): "link shop/index/deep"
     }  # fmt: skip
-    assert places(tmp_path / "not there")[0].path == str(tmp_path / "not there")
+    assert data_paths(tmp_path / "not there")[0].path == str(tmp_path / "not there")
 
 
 def test_the_data_directory_is_without_links(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from zbackup.engines.mysql.clone.server_options import Place, Shape, arguments
+from zbackup.engines.mysql.clone.server_options import OwnPaths, Shape, arguments
 
-PLACE = Place(home=Path("/clones/r1"), run=Path("/run/zbackup/r1"))
+PLACE = OwnPaths(home=Path("/clones/r1"), run=Path("/run/zbackup/r1"))
 LOG = {"log_bin_basename": "/srv/log/binlog", "log_bin_index": "/srv/log/binlog.index"}
 STRICT = LOG | {"innodb_strict_mode": "ON", "log_bin_trust_function_creators": "OFF"}
 

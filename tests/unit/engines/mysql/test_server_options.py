@@ -7,10 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zbackup.engines.mysql.clone.server_options import INSTALLED, KEPT, NOT_FOR_MYSQL, Place, Shape, arguments
+from zbackup.engines.mysql.clone.server_options import (
+    INSTALLED,
+    KEPT,
+    NOT_FOR_MYSQL,
+    OwnPaths,
+    Shape,
+    arguments,
+)
 from zbackup.engines.mysql.server.server_facts import VARIABLES
 
-PLACE = Place(home=Path("/clones/r1"), run=Path("/run/zbackup/r1"))
+PLACE = OwnPaths(home=Path("/clones/r1"), run=Path("/run/zbackup/r1"))
 LEAST = {"log_bin_basename": "/srv/log/binlog", "log_bin_index": "/srv/log/binlog.index"}
 PLAIN = Shape(server_id=7, memory=1 << 28, workers=4)
 

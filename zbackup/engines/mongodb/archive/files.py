@@ -43,7 +43,7 @@ class GrowingFile:
 
     @property
     def end(self) -> OplogPosition:
-        """The place of the last entry."""
+        """The position of the last entry."""
         return self.last.position if self.last else self.archived_end
 
     @classmethod

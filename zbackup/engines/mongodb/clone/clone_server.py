@@ -11,7 +11,7 @@ from bson.timestamp import Timestamp
 
 from zbackup.engines.mongodb.clone.error_log_tail import error_log_tail, stable_checkpoint
 from zbackup.engines.mongodb.clone.identity import as_internal_user
-from zbackup.engines.mongodb.clone.server_options import Place, Purpose, Shape, arguments
+from zbackup.engines.mongodb.clone.server_options import OwnPaths, Purpose, Shape, arguments
 from zbackup.engines.mongodb.options import ConnectOptions, Login
 from zbackup.engines.mongodb.server.connection import Connection, connect
 from zbackup.engines.owner import owner_of
@@ -45,8 +45,8 @@ class CloneServer:
     stall: float = STALL_S
 
     @property
-    def place(self) -> Place:
-        return Place(home=self.files.home, run=self.files.run)
+    def own(self) -> OwnPaths:
+        return OwnPaths(home=self.files.home, run=self.files.run)
 
     @property
     def asks_for_login(self) -> bool:
@@ -65,7 +65,7 @@ class CloneServer:
 
     def make_room(self) -> None:
         """The directory for its socket, owned by whom it runs as."""
-        secure_files.make_directory(self.place.run, owner=self._owner())
+        secure_files.make_directory(self.own.run, owner=self._owner())
 
     @contextmanager
     def temporary(self, purpose: Purpose, *, disposable: bool = False) -> Iterator["Temporary"]:
@@ -75,8 +75,8 @@ class CloneServer:
         and asks nobody to log in, or for a key that only we know. One that is `disposable` is killed: its
         files are not looked at again.
         """
-        secure_files.set_mode(self.place.run, 0o700)
-        output = self.place.output
+        secure_files.set_mode(self.own.run, 0o700)
+        output = self.own.output
         said = secure_files.size(output) if secure_files.exists(output) else 0
         asks = self.login == "always"
         shape = Shape(purpose=purpose, memory=self.memory, workers=self.workers, auth=asks, key=asks)
@@ -98,7 +98,7 @@ class CloneServer:
         """
         require_private(self.login, self.files.record, serving)
         asks = serving.login or self.asks_for_login
-        secure_files.set_mode(self.place.run, 0o700 if self.login == "never" and not asks else 0o755)
+        secure_files.set_mode(self.own.run, 0o700 if self.login == "never" and not asks else 0o755)
         shape = Shape(
             purpose="serve",
             memory=serving.memory or self.memory,
@@ -116,29 +116,29 @@ class CloneServer:
     @property
     def by_socket(self) -> ConnectOptions:
         """Our way to the server, without a login."""
-        return ConnectOptions(socket=str(self.place.socket))
+        return ConnectOptions(socket=str(self.own.socket))
 
     def by_key(self, key: str = "") -> ConnectOptions:
         """The same as the server itself, with a key for its file; all who know that are the server.
 
         It is a new one, or that which the members of its cluster have.
         """
-        return as_internal_user(str(self.place.socket), self._write_key(key or new_key()))
+        return as_internal_user(str(self.own.socket), self._write_key(key or new_key()))
 
     def _write_key(self, key: str) -> str:
-        secure_files.write_new(self.place.key, key + "\n", mode=0o400, owner=self._owner())
+        secure_files.write_new(self.own.key, key + "\n", mode=0o400, owner=self._owner())
         return key
 
     def failure(self, what: str) -> DatabaseError:
         """Tell what happened, with the server's own last words."""
-        said = error_log_tail(self.place.output)
-        return DatabaseError(f"the temporary server {what}; the end of {self.place.output}:\n{said}")
+        said = error_log_tail(self.own.output)
+        return DatabaseError(f"the temporary server {what}; the end of {self.own.output}:\n{said}")
 
     def _start(self, shape: Shape) -> Process:
         # One that was killed leaves its socket behind, and a new one is what we wait for.
-        secure_files.unlink(self.place.socket)
+        secure_files.unlink(self.own.socket)
         uid, gid = self._owner()
-        argv = [*self.program, *arguments(self.files.record.server, self.place, shape)]
+        argv = [*self.program, *arguments(self.files.record.server, self.own, shape)]
         bind = tuple((now, original) for original, now in self.files.where.moves)
         for_users = shape.purpose == "serve"
         confinement = Confinement(
@@ -153,7 +153,7 @@ class CloneServer:
             calls_out=bool(shape.replica_set),
             limits=shape.limits,
         )
-        return launch(argv, confinement, self.place.output, note=self.files.process)
+        return launch(argv, confinement, self.own.output, note=self.files.process)
 
     def _owner(self) -> tuple[int, int]:
         """Whoever owns the data directory: the server must run as nobody else."""
@@ -183,7 +183,7 @@ class CloneServer:
         while time.monotonic() < deadline:
             if not process.alive:
                 raise self.failure("ended while starting")
-            if secure_files.exists(self.place.socket):
+            if secure_files.exists(self.own.socket):
                 try:
                     return connect(login)
                 except DatabaseError:
@@ -237,7 +237,7 @@ class Temporary:
     @property
     def recovered_from(self) -> Timestamp | None:
         """The checkpoint that its recovery began at; None if it had none."""
-        return stable_checkpoint(self.server.place.output, self.said)
+        return stable_checkpoint(self.server.own.output, self.said)
 
     def progressing(self, *others: Process) -> AbstractContextManager[None]:
         """See CloneServer.progressing; `others` work with it."""

@@ -20,7 +20,7 @@ SMALLEST_CACHE = 256 * 1024**2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class OwnPaths:
     """The directories of a server on a clone for what is its own: `home` on the clone, `run` for the
     socket."""
 
@@ -64,12 +64,12 @@ class Shape:
     limits: Limits = NO_LIMITS
 
 
-def arguments(recorded: Mapping[str, str], place: Place, shape: Shape) -> list[str]:
+def arguments(recorded: Mapping[str, str], own: OwnPaths, shape: Shape) -> list[str]:
     """All options, without the program. `recorded` is Record.server."""
     options = [
         f"--dbpath={recorded['dbpath']}",
         f"--wiredTigerCacheSizeGB={max(shape.memory, SMALLEST_CACHE) / 1024**3:g}",
-        f"--bind_ip={_addresses(place, shape)}",
+        f"--bind_ip={_addresses(own, shape)}",
         # The one in /tmp, under the original's name; ours is among the addresses.
         "--nounixsocket",
         "--setParameter=diagnosticDataCollectionEnabled=false",
@@ -87,7 +87,7 @@ def arguments(recorded: Mapping[str, str], place: Place, shape: Shape) -> list[s
     if shape.auth:
         options.append("--auth")
     if shape.key:
-        options.append(f"--keyFile={place.key}")
+        options.append(f"--keyFile={own.key}")
     return options
 
 
@@ -108,9 +108,9 @@ def _layout(recorded: Mapping[str, str]) -> list[str]:
     return [flag for flag, given in wanted.items() if given]
 
 
-def _addresses(place: Place, shape: Shape) -> str:
+def _addresses(own: OwnPaths, shape: Shape) -> str:
     reached = [LOOPBACK, *([shape.host] if shape.host not in ("", LOOPBACK) else [])] if shape.port else []
-    return ",".join([*reached, str(place.socket)])
+    return ",".join([*reached, str(own.socket)])
 
 
 def _replaying(shape: Shape) -> list[str]:

@@ -1,6 +1,6 @@
 """Archived oplog in a directory, read without a server; and how it is put there out of what was archived.
 
-DIRECTORY/SECONDS-INCREMENT-TERM.oplog    entries one behind another, called by the place of the first
+DIRECTORY/SECONDS-INCREMENT-TERM.oplog    entries one behind another, called by the position of the first
 
 All that is in it was proven to be an oplog when it was put there, and the directory is root's alone.
 """

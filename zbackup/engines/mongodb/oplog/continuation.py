@@ -61,13 +61,13 @@ def holes(base: Mapping[Timestamp, bytes], log: Mapping[Timestamp, bytes]) -> tu
 
     Raise NotRecoverable when the base has an entry that the log source has not, or has otherwise.
     """
-    for place, document in base.items():
-        if log.get(place) != document:
+    for position, document in base.items():
+        if log.get(position) != document:
             raise NotRecoverable(
-                f"the base's oplog entry at {place.time},{place.inc} is not the log source's: what was "
+                f"the base's oplog entry at {position.time},{position.inc} is not the log source's: what was "
                 "written then was rolled back; start from an older backup (--base), or go further back"
             )
-    return tuple(document for place, document in log.items() if place not in base)
+    return tuple(document for position, document in log.items() if position not in base)
 
 
 def needed_bytes(held: int, span: tuple[datetime, datetime], since: datetime) -> int:

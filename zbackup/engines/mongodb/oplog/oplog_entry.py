@@ -22,8 +22,8 @@ def wall_time(entry: Mapping[str, Any]) -> datetime:
 
 def transaction(entry: Mapping[str, Any]) -> Transaction:
     """An entry as zbackup's reports show it."""
-    place = str(OpTime.of(entry))
-    return Transaction(start=place, end=place, committed=wall_time(entry), what=describe(entry))
+    position = str(OpTime.of(entry))
+    return Transaction(start=position, end=position, committed=wall_time(entry), what=describe(entry))
 
 
 def describe(entry: Mapping[str, Any]) -> str:

@@ -1,9 +1,10 @@
 """Transactions prepared where the replay of a member of a cluster stops: decided by commit timestamp.
 
 A transaction on several shards is prepared on each, and then committed at one time that is the same on all of
-them; but each shard writes its commit entry later, at a place of its own. A stop point between two of these
-places would keep the transaction on one shard and lose it on the other. So at a stop point it is not the
-commit entry's place that counts but the commit timestamp in it, as for a reader at that cluster time.
+them; but each shard writes its commit entry later, at a position of its own. A stop point between two of
+these positions would keep the transaction on one shard and lose it on the other. So at a stop point it is
+not the commit entry's position that counts but the commit timestamp in it, as for a reader at that
+cluster time.
 
 Source: MongoDB's documentation of transactions ("Transactions and the oplog"), and what a 6.0 wrote.
 """
@@ -44,8 +45,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """At a cut: `commits` are the places of entries behind it that commit what was committed before it, and
-    `open` are the places where transactions are prepared of which nobody knows what became."""
+    """At a cut: `commits` are the positions of entries behind it that commit what was committed before it,
+    and `open` are the positions where transactions are prepared of which nobody knows what became."""
 
     commits: tuple[Timestamp, ...]
     open: tuple[Timestamp, ...]
@@ -114,7 +115,7 @@ def committed_behind(
 
 
 def _in_doubt(found: tuple[Timestamp, ...], stop: Timestamp, sure: OpTime) -> TooLate:
-    shown = ", ".join(f"{place.time},{place.inc}" for place in found[:SHOWN])
+    shown = ", ".join(f"{position.time},{position.inc}" for position in found[:SHOWN])
     more = " ..." if len(found) > SHOWN else ""
     first = ClusterTime(found[0].time, found[0].inc)
     return TooLate(

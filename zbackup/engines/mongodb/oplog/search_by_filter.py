@@ -88,12 +88,12 @@ def entries(documents: Iterator[bytes], pending: Pending | None = None) -> Itera
 
 def _question(wanted: LogFilter, end: OpTime) -> dict[str, Any]:
     """Tell what the server is asked, so that it sends no more of its oplog than may be wanted."""
-    places: dict[str, Any] = {"$lte": end.ts}
+    within: dict[str, Any] = {"$lte": end.ts}
     if wanted.after:
-        places["$gt"] = OpTime.parse(wanted.after).ts
+        within["$gt"] = OpTime.parse(wanted.after).ts
     elif wanted.since:
-        places["$gte"] = Timestamp(max(0, int((wanted.since - _MARGIN).timestamp())), 0)
-    asked: dict[str, Any] = {"ts": places, "op": {"$ne": "n"}}
+        within["$gte"] = Timestamp(max(0, int((wanted.since - _MARGIN).timestamp())), 0)
+    asked: dict[str, Any] = {"ts": within, "op": {"$ne": "n"}}
     if wanted.tables:
         asked["$or"] = [{"op": "c"}, *({"ns": {"$regex": _pattern(table)}} for table in wanted.tables)]
     return asked
@@ -172,9 +172,9 @@ def _table(namespace: str) -> str:
 
 
 def _logged(entry: Mapping[str, Any], tables: Tables, events: int, size: int, text: str = "") -> LogEntry:
-    place = str(OpTime.of(entry))
+    position = str(OpTime.of(entry))
     return LogEntry(
-        transaction=Transaction(start=place, end=place, committed=wall_time(entry)),
+        transaction=Transaction(start=position, end=position, committed=wall_time(entry)),
         tables=tuple(Touched(name, _in_order(kinds)) for name, kinds in tables.items()),
         events=events,
         size=size,

@@ -20,7 +20,7 @@ from zbackup.engines.mongodb.clone.clone_server import (
 from zbackup.engines.mongodb.clone.cluster_metadata import membership, rewrite
 from zbackup.engines.mongodb.clone.identity import make_replica_set
 from zbackup.engines.mongodb.clone.program import find_program
-from zbackup.engines.mongodb.clone.server_options import LOOPBACK, Place
+from zbackup.engines.mongodb.clone.server_options import LOOPBACK, OwnPaths
 from zbackup.engines.mongodb.oplog import oplog
 from zbackup.engines.mongodb.oplog.append import add_commits, append
 from zbackup.engines.mongodb.oplog.continuation import Continuation, continuation
@@ -249,7 +249,7 @@ class MongoRecovery:
 
     def connection(self, run: Path, port: int, user: str = "") -> tuple[str, str]:
         """Tell how to reach a clone's server: its socket's path, and a command line for people."""
-        path = str(Place(home=run, run=run).socket)
+        path = str(OwnPaths(home=run, run=run).socket)
         host = f"127.0.0.1:{port}" if port else quote(path, safe="")
         login = ("--username", user, "--authenticationDatabase", "admin") if user else ()
         return path, shlex.join(("mongosh", f"mongodb://{host}/?directConnection=true", *login))

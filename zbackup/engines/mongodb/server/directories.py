@@ -12,7 +12,7 @@ from typing import Any
 
 from zbackup.engines.links_and_mounts import links_and_mounts
 from zbackup.model.errors import Refused
-from zbackup.model.server import Place
+from zbackup.model.server import DataPath
 from zbackup.proc import secure_files
 
 DEFAULT_DBPATH = "/data/db"
@@ -43,9 +43,9 @@ def works_there(data: Path, pid: int) -> bool:
     return noted == str(pid)
 
 
-def places(data: Path) -> tuple[Place, ...]:
-    """Each place once, the data directory first."""
+def data_paths(data: Path) -> tuple[DataPath, ...]:
+    """Each path once, the data directory first."""
     found: dict[str, str] = {}
     for what, path in (("data", data), ("journal", data / "journal"), *links_and_mounts(data, DEPTH)):
         found.setdefault(os.path.realpath(path), what)
-    return tuple(Place(what, path) for path, what in found.items())
+    return tuple(DataPath(what, path) for path, what in found.items())

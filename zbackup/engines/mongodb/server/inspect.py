@@ -4,7 +4,7 @@ from pathlib import Path
 
 from zbackup.engines.mongodb.server import assess
 from zbackup.engines.mongodb.server.connection import Connection
-from zbackup.engines.mongodb.server.directories import dbpath, places, works_there
+from zbackup.engines.mongodb.server.directories import data_paths, dbpath, works_there
 from zbackup.engines.mongodb.server.server_facts import recorded
 from zbackup.engines.mongodb.server.status import Status, status
 from zbackup.model.errors import Refused
@@ -29,7 +29,7 @@ def inspect(connection: Connection) -> ServerFacts:
         server_uuid=identity(found, data),
         role="replica" if member and member.state != "PRIMARY" else "primary",
         applier_running=bool(member and member.state == "SECONDARY"),
-        places=places(data),
+        data_paths=data_paths(data),
         position=str(found.end.at) if found.end else "",
         gtid="",
         server=recorded(found, data) | ({"needs_lock": problem} if problem else {}),

@@ -20,9 +20,9 @@ oplog_terms             the last entries of earlier primaries' terms in the oplo
 needs_lock              why an unlocked snapshot of this server would not be exact
 oplog_wall              (held) the latest wall-clock time near the oplog's end at Record.position
 oplog_durable_wall      (held, lock "none") up to when everything was on disk before the snapshot
-oplog_after(_wall)      (held, lock "none") the oplog's end, and its place, read once the snapshot was there
-oplog_first(_wall)      the oldest entry of the oplog; (held) under a lock, or once the snapshot was there
-"""
+oplog_after(_wall)      (held, lock "none") the oplog's end, and its position, read once the snapshot was
+there oplog_first(_wall)      the oldest entry of the oplog; (held) under a lock, or once the snapshot was
+there"""
 
 import contextlib
 import json

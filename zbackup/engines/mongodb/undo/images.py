@@ -24,7 +24,7 @@ APPLY_BYTES: Final = 8 << 20
 APPLY_OPS: Final = 1000
 APPLY_LIMIT_S: Final = 600.0
 Document = RawBSONDocument | None
-Place = tuple[TableName, bytes]
+DocumentKey = tuple[TableName, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +56,16 @@ class Step:
         return sum(len(each.raw) for each in (self.before, self.after) if each is not None)
 
 
-def steps(seen: Iterable[tuple[Place, Document, Document]]) -> list[Step]:
+def steps(seen: Iterable[tuple[DocumentKey, Document, Document]]) -> list[Step]:
     """The net change of each document, given each change in order; the last changed comes first. Pure."""
-    was: dict[Place, Document] = {}
-    now: dict[Place, Document] = {}
-    for place, before, after in seen:
-        was.setdefault(place, before)
-        now.pop(place, None)  # it comes last now
-        now[place] = after
+    was: dict[DocumentKey, Document] = {}
+    now: dict[DocumentKey, Document] = {}
+    for key, before, after in seen:
+        was.setdefault(key, before)
+        now.pop(key, None)  # it comes last now
+        now[key] = after
     return [
-        Step(*place, was[place], after)
-        for place, after in reversed(now.items())
-        if _raw(was[place]) != _raw(after)
+        Step(*key, was[key], after) for key, after in reversed(now.items()) if _raw(was[key]) != _raw(after)
     ]
 
 
@@ -80,12 +78,12 @@ def by_clone(clone: Connection, found: Sequence[Write]) -> list[Step]:
 
     Raise VerificationFailed where the clone does not have what the transaction changed.
     """
-    places = list(dict.fromkeys((each.name, each.key) for each in found))
+    keys = list(dict.fromkeys((each.name, each.key) for each in found))
     before = _documents(clone, found)
     first = {(each.name, each.key): each for each in reversed(found)}
-    for place, each in first.items():
-        if (each.kind == "i") is (place in before):
-            has = "has already a" if place in before else "has no"
+    for key, each in first.items():
+        if (each.kind == "i") is (key in before):
+            has = "has already a" if key in before else "has no"
             raise VerificationFailed(f"the clone {has} document of {each.name} with _id {each.id!r}")
     for some in _portions(found):
         said = clone.command(
@@ -94,9 +92,9 @@ def by_clone(clone: Connection, found: Sequence[Write]) -> list[Step]:
         if not all(said.get("results", ())):
             raise VerificationFailed(f"the clone did not take what was done to {some[0].name}")
     after = _documents(clone, found)
-    order = {place: number for number, place in enumerate((each.name, each.key) for each in found)}
-    changed = sorted(places, key=lambda place: order[place])
-    return steps((place, before.get(place), after.get(place)) for place in changed)
+    order = {key: number for number, key in enumerate((each.name, each.key) for each in found)}
+    changed = sorted(keys, key=lambda key: order[key])
+    return steps((key, before.get(key), after.get(key)) for key in changed)
 
 
 def _as_told(write: Write) -> dict[str, Any]:
@@ -119,11 +117,11 @@ def _portions(found: Sequence[Write]) -> Iterator[list[Write]]:
         yield some
 
 
-def _documents(connection: Connection, found: Sequence[Write]) -> dict[Place, RawBSONDocument]:
+def _documents(connection: Connection, found: Sequence[Write]) -> dict[DocumentKey, RawBSONDocument]:
     wanted: dict[TableName, dict[bytes, Any]] = {}
     for each in found:
         wanted.setdefault(each.name, {})[each.key] = each.id
-    there: dict[Place, RawBSONDocument] = {}
+    there: dict[DocumentKey, RawBSONDocument] = {}
     for name, ids in wanted.items():
         for document in read(connection, name, list(ids.values())):
             there[name, collections.key(document)] = document
@@ -147,7 +145,7 @@ def by_pre_images(
         kept = about and about.options.get("changeStreamPreAndPostImages", {}).get("enabled")
         if not kept:
             raise ImagesIncomplete(f"{name} keeps no pre-images (changeStreamPreAndPostImages)")
-    seen: list[tuple[Place, Document, Document]] = []
+    seen: list[tuple[DocumentKey, Document, Document]] = []
     at = OpTime.parse(subject.start).ts
     for name, written in found.items():
         try:
@@ -161,7 +159,7 @@ def by_pre_images(
 
 def _paired(
     name: TableName, written: Sequence[Write], events: Iterator[RawBSONDocument], at: Timestamp
-) -> Iterator[tuple[Place, Document, Document]]:
+) -> Iterator[tuple[DocumentKey, Document, Document]]:
     """Each write with the event that tells of it."""
     for each in written:
         event = next(events, None)

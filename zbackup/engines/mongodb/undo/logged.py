@@ -91,10 +91,10 @@ def _chain(connection: Connection, at: OpTime) -> list[RawBSONDocument]:
 
 
 def _before(entry: Mapping[str, Any]) -> OpTime | None:
-    place = entry.get("prevOpTime")
-    if not place or not place["ts"].time or entry.get("multiOpType"):
+    position = entry.get("prevOpTime")
+    if not position or not position["ts"].time or entry.get("multiOpType"):
         return None
-    return OpTime.of(place)
+    return OpTime.of(position)
 
 
 def _entry(connection: Connection, at: OpTime) -> RawBSONDocument:

@@ -16,7 +16,7 @@ from zbackup.engines.mongodb.copy import collections
 from zbackup.engines.mongodb.copy.fill import Writer, replacement, unaltered
 from zbackup.engines.mongodb.server.connection import CommandRefused, Connection
 from zbackup.engines.mongodb.server.transacted import Transacted
-from zbackup.engines.mongodb.undo.images import Place, Step, read
+from zbackup.engines.mongodb.undo.images import DocumentKey, Step, read
 from zbackup.model.copying import TableName
 from zbackup.model.errors import VerificationFailed, ZbackupError
 from zbackup.model.undoing import UndoneTable
@@ -31,7 +31,7 @@ BUSY: Final = (24, 112, 246, 251)
 _SHOWN: Final = 60
 
 State = Literal["open", "already", "conflict"]
-Documents = dict[Place, RawBSONDocument]
+Documents = dict[DocumentKey, RawBSONDocument]
 
 
 class _NotTaken(ZbackupError):

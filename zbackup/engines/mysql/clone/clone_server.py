@@ -15,7 +15,7 @@ from zbackup.engines.mysql.clone.accounts import Account
 from zbackup.engines.mysql.clone.disk_full_guard import killed_when_full
 from zbackup.engines.mysql.clone.error_log_tail import error_log_tail
 from zbackup.engines.mysql.clone.keyring import own_copy
-from zbackup.engines.mysql.clone.server_options import Place, Shape, arguments
+from zbackup.engines.mysql.clone.server_options import OwnPaths, Shape, arguments
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server.connection import (
     Connection,
@@ -63,19 +63,19 @@ class CloneServer:
     stall: float = STALL_S
 
     @property
-    def place(self) -> Place:
-        return Place(home=self.files.home, run=self.files.run)
+    def own(self) -> OwnPaths:
+        return OwnPaths(home=self.files.home, run=self.files.run)
 
     def make_room(self) -> None:
         """The directories it needs beside its data, owned by whom it runs as."""
-        for directory in (self.place.relay, self.place.scratch, self.place.run):
+        for directory in (self.own.relay, self.own.scratch, self.own.run):
             secure_files.make_directory(directory, owner=self.owner)
 
     def make_room_outside(self, directories: Sequence[str]) -> None:
         """The same for what tables were made in elsewhere: see outside."""
         recorded = self.files.record.server
         members = [original for original, _ in self.files.where.moves]
-        argv = [*self.program, *arguments(self.flavor, recorded, self.place, self._shape(replaying=True))]
+        argv = [*self.program, *arguments(self.flavor, recorded, self.own, self._shape(replaying=True))]
         program = map(os.path.realpath, self.program)
         keyring = filter(None, [recorded.get("keyring_file")])
         needed = (*members, *named_paths(argv), *program, *keyring, str(self.files.run))
@@ -135,21 +135,21 @@ class CloneServer:
     @contextmanager
     def _staying(self, serving: Serving) -> Iterator["Temporary"]:
         shape = replace(self._shape(replace(serving, read_only=False), replaying=True), stays=True)
-        secure_files.set_mode(self.place.run, 0o700)
+        secure_files.set_mode(self.own.run, 0o700)
         with ExitStack() as ended:
             process, account = self._begun(shape, "", ended)
             with self._given_up_when_full(process), self._last_words(process):
                 temporary = self._entered(process, account, REFUSED_LIMIT_S)
                 yield temporary
                 temporary.settle(serving)
-            secure_files.set_mode(self.place.run, 0o755)
+            secure_files.set_mode(self.own.run, 0o755)
             # It goes on: what would end it is forgotten.
             ended.pop_all()
 
     @contextmanager
     def _ours(self, shape: Shape, before: str = "") -> Iterator["Temporary"]:
         """Started with an account of ours; surely gone at the end."""
-        secure_files.set_mode(self.place.run, 0o700)
+        secure_files.set_mode(self.own.run, 0o700)
         with ExitStack() as ended:
             process, account = self._begun(shape, before, ended)
             with self._given_up_when_full(process):
@@ -164,7 +164,7 @@ class CloneServer:
         `before` are statements, one a line, that are run before anybody is let in, and `after` those of the
         end, when our account is no more. One that `calls_out` may be told whom to replicate.
         """
-        secure_files.set_mode(self.place.run, 0o755)
+        secure_files.set_mode(self.own.run, 0o755)
         with ExitStack() as ended:
             shape = replace(self._shape(serving), calls_out=calls_out)
             process, account = self._begun(shape, before, ended)
@@ -193,7 +193,7 @@ class CloneServer:
 
     @property
     def _init(self) -> Path:
-        return self.place.run / "init.sql"
+        return self.own.run / "init.sql"
 
     def _kill(self, process: Process) -> None:
         process.send(signal.SIGKILL)
@@ -225,7 +225,7 @@ class CloneServer:
 
     def serve(self, serving: Serving) -> Process:
         """Start the server for its users and wait until it answers; it outlives us."""
-        secure_files.set_mode(self.place.run, 0o755)
+        secure_files.set_mode(self.own.run, 0o755)
         process = self.start(self._shape(serving))
         with self._given_up_when_full(process), self.progressing(process):
             self._await_answer(process)
@@ -236,11 +236,11 @@ class CloneServer:
         uid, gid = self.owner
         recorded = self.files.record.server
         elsewhere = outside_directories.shown(self.files.home)
-        shape = replace(shape, outside=tuple(place for _, place in elsewhere))
-        argv = [*self.program, *arguments(self.flavor, recorded, self.place, shape)]
+        shape = replace(shape, outside=tuple(path for _, path in elsewhere))
+        argv = [*self.program, *arguments(self.flavor, recorded, self.own, shape)]
         bind = tuple((now, original) for original, now in self.files.where.moves)
         members = [original for _, original in bind]
-        bind += own_copy(recorded, members, self.place.keyring, (uid, gid))
+        bind += own_copy(recorded, members, self.own.keyring, (uid, gid))
         bind += elsewhere
         confinement = Confinement(
             hide=self.files.hide,
@@ -256,9 +256,9 @@ class CloneServer:
         environment = for_server(recorded.get("TZ", ""))
         # One that was killed has left its socket. MariaDB (10.11.18) tries whether anybody answers there, and
         # a server that may call nobody ends. MySQL asks who has the process id that is in the file beside it.
-        for left in (self.place.socket, self.place.socket.with_name(f"{self.place.socket.name}.lock")):
+        for left in (self.own.socket, self.own.socket.with_name(f"{self.own.socket.name}.lock")):
             secure_files.unlink(left)
-        return launch(argv, confinement, self.place.output, note=self.files.process, environment=environment)
+        return launch(argv, confinement, self.own.output, note=self.files.process, environment=environment)
 
     def _shape(self, serving: Serving = PRIVATE, *, replaying: bool = False) -> Shape:
         return Shape(
@@ -285,7 +285,7 @@ class CloneServer:
 
     def _await_login(self, process: Process, account: Account, patience: float) -> Connection:
         options = ConnectOptions(
-            socket=str(self.place.socket), user=account.user, password=lambda: account.password
+            socket=str(self.own.socket), user=account.user, password=lambda: account.password
         )
         refused_since = None
         for _ in self._attempts(process):
@@ -305,7 +305,7 @@ class CloneServer:
 
     def _await_answer(self, process: Process) -> None:
         """Ready is when the socket answers, be it that it knows no such user."""
-        nobody = ConnectOptions(socket=str(self.place.socket), user="zbackup-is-it-up", password=lambda: "")
+        nobody = ConnectOptions(socket=str(self.own.socket), user="zbackup-is-it-up", password=lambda: "")
         for _ in self._attempts(process):
             try:
                 connect(nobody).close()
@@ -320,7 +320,7 @@ class CloneServer:
         deadline = time.monotonic() + START_LIMIT_S
         while time.monotonic() < deadline:
             # A look costs nothing, and a server that starts needs the CPU more than we do.
-            if secure_files.exists(self.place.socket):
+            if secure_files.exists(self.own.socket):
                 yield
             if not process.alive:
                 raise self.failure("ended while starting")
@@ -343,8 +343,8 @@ class CloneServer:
 
     def failure(self, what: str, *, without: str = "") -> DatabaseError:
         """The error, with the reason in the server's log, of which lines that hold `without` are left out."""
-        said = error_log_tail(self.place.output, without=without)
-        return DatabaseError(f"the temporary server {what}; {self.place.output} says:\n{said}")
+        said = error_log_tail(self.own.output, without=without)
+        return DatabaseError(f"the temporary server {what}; {self.own.output} says:\n{said}")
 
 
 @dataclass(slots=True)

@@ -51,8 +51,8 @@ def own_copy(
 
 
 def _holds_programs(directory: PurePosixPath, uid: int) -> bool:
-    place = str(directory)
-    if not any(is_below(place, each) or is_below(each, place) for each in PROGRAMS):
+    path = str(directory)
+    if not any(is_below(path, each) or is_below(each, path) for each in PROGRAMS):
         return False
     try:
         return secure_files.stat(Path(directory)).st_uid != uid

@@ -91,7 +91,7 @@ def _led_astray(path: str) -> bool:
 
 
 def _hides(path: str, needed: Sequence[str]) -> bool:
-    place = PurePosixPath(path)
+    directory = PurePosixPath(path)
     return path in PRIVATE or any(
-        place.is_relative_to(each) or PurePosixPath(each).is_relative_to(place) for each in needed
+        directory.is_relative_to(each) or PurePosixPath(each).is_relative_to(directory) for each in needed
     )

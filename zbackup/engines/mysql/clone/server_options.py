@@ -72,7 +72,7 @@ NOT_FOR_MYSQL = ("innodb_undo_tablespaces", "innodb_log_file_size")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class OwnPaths:
     """The directories of a server on a clone for what is its own: `home` on the clone, `run` for the
     socket."""
 
@@ -127,24 +127,24 @@ class Shape:
     calls_out: bool = False
 
 
-def arguments(flavor: str, recorded: Mapping[str, str], place: Place, shape: Shape) -> list[str]:
+def arguments(flavor: str, recorded: Mapping[str, str], own: OwnPaths, shape: Shape) -> list[str]:
     """All options, without the program. `recorded` is Record.server."""
     options = {name: recorded[name] for name in (*KEPT, *REPEATED) if _worth_keeping(flavor, recorded, name)}
     if options.get("innodb_flush_method", "").startswith("O_DIRECT"):
         options["innodb_flush_method"] = BUFFERED
     options |= {n: recorded[n] for n in INSTALLED if recorded.get(n) and Path(recorded[n]).is_dir()}
     options |= {
-        "socket": str(place.socket),
-        "pid-file": str(place.run / "mysqld.pid"),
-        "tmpdir": str(place.scratch),
-        "relay-log": str(place.relay / "relay"),
-        "relay-log-index": str(place.relay / "relay.index"),
+        "socket": str(own.socket),
+        "pid-file": str(own.run / "mysqld.pid"),
+        "tmpdir": str(own.scratch),
+        "relay-log": str(own.relay / "relay"),
+        "relay-log-index": str(own.relay / "relay.index"),
         "server-id": str(shape.server_id),
         "innodb-buffer-pool-size": str(shape.memory),
         "event-scheduler": "DISABLED" if shape.sealed else "OFF",
         "max-allowed-packet": "1073741824",
         # Where the applier keeps the files of LOAD DATA; nobody's SELECT INTO OUTFILE may reach further.
-        "secure-file-priv": str(place.scratch),
+        "secure-file-priv": str(own.scratch),
     }
     if recorded.get("time_zone", "SYSTEM") != "SYSTEM":
         options["default-time-zone"] = recorded["time_zone"]

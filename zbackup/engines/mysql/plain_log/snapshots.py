@@ -11,7 +11,7 @@ from zbackup.engines.mysql.plain_log.plain_log import PLAIN_LOG, PlainLog
 from zbackup.engines.mysql.server.assess import BINLOG_ENCRYPTED
 from zbackup.model.errors import LockNotTaken, Refused
 from zbackup.model.record import LockKind
-from zbackup.model.server import LockChoice, Place, ServerFacts
+from zbackup.model.server import DataPath, LockChoice, ServerFacts
 
 REPLICA: Final = "REPLICATION SLAVE"
 """The privilege to be sent the log, of either flavour."""
@@ -24,7 +24,7 @@ def with_copy(facts: ServerFacts, directory: Path) -> ServerFacts:
     path = os.path.realpath(directory)
     return replace(
         facts,
-        places=(*facts.places, Place("copy of the binlog", path)),
+        data_paths=(*facts.data_paths, DataPath("copy of the binlog", path)),
         server={**facts.server, PLAIN_LOG: path},
         blockers=tuple(b for b in facts.blockers if not b.startswith(BINLOG_ENCRYPTED)),
     )

@@ -66,7 +66,7 @@ def forget_replication(flavor: str, connection: Connection) -> None:
 def _prepare(temporary: Temporary, prepare: Prepare) -> None:
     """Mask a clone, and delete its log, if there is one: what the masking changes is in it as it was
     before."""
-    account, socket = temporary.account, str(temporary.server.place.socket)
+    account, socket = temporary.account, str(temporary.server.own.socket)
     facts = {"ZBACKUP_SOCKET": socket, "ZBACKUP_USER": account.user, "ZBACKUP_PASSWORD": account.password}
     options = ConnectOptions(socket=socket, user=account.user, password=lambda: account.password)
     with connect(options, scripts=True) as scripts:

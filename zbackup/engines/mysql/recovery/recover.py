@@ -175,7 +175,7 @@ class MysqlRecovery:
             account = temporary.account
             account.drop_leftovers(temporary.connection)
             try:
-                yield Entrance(socket=str(server.place.socket), user=account.user, password=account.password)
+                yield Entrance(socket=str(server.own.socket), user=account.user, password=account.password)
             except BaseException as failure:  # noqa: BLE001  whatever it is, the account has to go first
                 failed = failure
             temporary.hand_over()
@@ -236,7 +236,7 @@ class MysqlRecovery:
                 secure_files.truncate(file, end, owner)
         progress.phase("replaying", how_many(point.transactions))
         if temporary.server.flavor == "mysql":
-            relay = temporary.server.place.relay
+            relay = temporary.server.own.relay
             if log.home not in temporary.server.files.beside:
                 span = replay_mysql.copied(span, relay)
             if hole:

@@ -306,14 +306,14 @@ def connect_rows(options: ConnectOptions, *, loads: bool = False) -> RowConnecti
 
 
 def _opened(options: ConnectOptions, *, flags: int = 0) -> "pymysql.Connection[DictCursor]":
-    place: dict[str, Any] = (
+    address: dict[str, Any] = (
         {"unix_socket": options.socket} if options.socket else {"host": options.host, "port": options.port}
     )
     # PyMySQL would encode text as Latin-1; servers compare bytes, and clients send UTF-8.
-    place |= _tls(options) | {"password": options.password().encode()}
+    address |= _tls(options) | {"password": options.password().encode()}
     try:
         raw = pymysql.connect(
-            **place,
+            **address,
             user=options.user,
             charset="utf8mb4",
             autocommit=True,

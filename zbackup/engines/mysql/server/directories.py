@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from zbackup.engines.links_and_mounts import links_and_mounts
-from zbackup.model.server import Place
+from zbackup.model.server import DataPath
 
 # variable -> what lives there. Unset or empty means the data directory, which is listed anyway.
 DIRECTORIES = {
@@ -29,15 +29,17 @@ RELAY_FILES = {"relay_log_basename": "relay log", "relay_log_index": "relay log 
 DEPTH = 2
 
 
-def places(variables: Mapping[str, str], *, is_replica: bool, outside: Sequence[str]) -> tuple[Place, ...]:
-    """Each place once, as an absolute path without symbolic links, the data directory first.
+def data_paths(
+    variables: Mapping[str, str], *, is_replica: bool, outside: Sequence[str]
+) -> tuple[DataPath, ...]:
+    """Each path once, as an absolute path without symbolic links, the data directory first.
 
     `outside` are files of tablespaces that are known to be outside the data directory.
     """
     found: dict[str, str] = {}
     for what, path in _named(variables, is_replica, outside):
         found.setdefault(os.path.realpath(path), what)
-    return tuple(Place(what, path) for path, what in found.items())
+    return tuple(DataPath(what, path) for path, what in found.items())
 
 
 def _named(

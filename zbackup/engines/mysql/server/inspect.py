@@ -5,7 +5,7 @@ from pathlib import Path
 
 from zbackup.engines.mysql.server import assess
 from zbackup.engines.mysql.server.connection import Connection
-from zbackup.engines.mysql.server.directories import places
+from zbackup.engines.mysql.server.directories import data_paths
 from zbackup.engines.mysql.server.keyring import component
 from zbackup.engines.mysql.server.plugins import plugins
 from zbackup.engines.mysql.server.server_facts import recorded
@@ -35,7 +35,7 @@ def inspect(connection: Connection) -> ServerFacts:
         server_uuid=_identity(server, variables),
         role="replica" if replication else "primary",
         applier_running=any(c.applier_running for c in replication),
-        places=places(variables, is_replica=bool(replication), outside=_outside(connection, server)),
+        data_paths=data_paths(variables, is_replica=bool(replication), outside=_outside(connection, server)),
         position=str(log.position or ""),
         gtid=log.gtid,
         server=recorded(variables, encryption)

@@ -56,7 +56,7 @@ class _Layout:
 
     name: TableName
     readers: tuple[Reader, ...]
-    places: tuple[int | None, ...]
+    indexes: tuple[int | None, ...]
     stored: int
 
 
@@ -124,7 +124,7 @@ def _layout(read: TableMap, tables: Mapping[TableName, Table]) -> _Layout:
         return _Layout(
             name=table.name,
             readers=_readers(read, table),
-            places=_places(table),
+            indexes=_indexes(table),
             stored=len(table.stored),
         )
     except Refused as refused:
@@ -143,7 +143,7 @@ def _readers(read: TableMap, table: Table) -> tuple[Reader, ...]:
     return tuple(reader_of(column, Logged(kind, metadata)) for column, kind, metadata in pairs)
 
 
-def _places(table: Table) -> tuple[int | None, ...]:
+def _indexes(table: Table) -> tuple[int | None, ...]:
     counted = iter(range(len(table.columns)))
     return tuple(None if column.generated else next(counted) for column in table.columns)
 
@@ -187,7 +187,7 @@ def _row(body: bytes, at: int, layout: _Layout, present: Sequence[int]) -> tuple
         value: Value = None
         if not nulls[bit // 8] >> bit % 8 & 1:
             value, at = layout.readers[column](body, at)
-        place = layout.places[column]
-        if place is not None:
-            row[place] = value
+        index = layout.indexes[column]
+        if index is not None:
+            row[index] = value
     return tuple(row), at

@@ -15,7 +15,7 @@ from zbackup.model.copying import TableName
 
 Key = tuple[Value, ...]
 Kind = Literal["insert", "update", "delete"]
-Place = tuple[TableName, Key]
+RowKey = tuple[TableName, Key]
 RowBefore = Callable[[TableName, Key], Row | None]
 """Gives what is known of a row as it was before the transaction, beyond what the log holds."""
 
@@ -45,11 +45,11 @@ def overlay(below: Row, above: Row) -> Row:
     return tuple(b if a is UNKNOWN else a for b, a in zip(below, above, strict=True))
 
 
-def key_of(row: Row, places: Sequence[int], table: TableName) -> Key:
+def key_of(row: Row, columns: Sequence[int], table: TableName) -> Key:
     """The row's key. Raise ImagesIncomplete where it is not whole."""
     found: list[Value] = []
-    for place in places:
-        value = row[place]
+    for column in columns:
+        value = row[column]
         if isinstance(value, Unknown):
             raise never_whole(f"the log does not hold the keys of {table} whole")
         found.append(value)
@@ -62,9 +62,9 @@ def nothing_known(_: TableName, __: Key) -> Row | None:
 
 
 class NetChange:
-    """Hears of each change of a transaction in its order. `keys` are the places of each table's key among its
-    stored columns; `row_before` and `new` complete what the log does not hold: rows as they were before it,
-    and what a new row of a table has in columns that its INSERT did not name."""
+    """Hears of each change of a transaction in its order. `keys` are the columns of each table's key among
+    its stored columns; `row_before` and `new` complete what the log does not hold: rows as they were before
+    it, and what a new row of a table has in columns that its INSERT did not name."""
 
     def __init__(
         self,
@@ -75,11 +75,11 @@ class NetChange:
         self._keys = keys
         self._row_before = row_before
         self._new = new or {}
-        self._was: dict[Place, Row | None] = {}
-        self._now: dict[Place, Row | None] = {}
-        self._came_from: dict[Place, Key] = {}
+        self._was: dict[RowKey, Row | None] = {}
+        self._now: dict[RowKey, Row | None] = {}
+        self._came_from: dict[RowKey, Key] = {}
         """Of rows that were there before the transaction: the key that they had then."""
-        self._last: dict[Place, int] = {}
+        self._last: dict[RowKey, int] = {}
         self._count = 0
 
     def __len__(self) -> int:
@@ -88,21 +88,21 @@ class NetChange:
     def saw(self, change: Change) -> None:
         """Hear of the next change. Raise ValueError for one of a row that is not there."""
         self._count += 1
-        name, places = change.table, self._keys[change.table]
+        name, columns = change.table, self._keys[change.table]
         row, origin = self._new.get(name), None
         if change.before is not None:
-            row, origin = self._take((name, key_of(change.before, places, name)), change.before)
+            row, origin = self._take((name, key_of(change.before, columns, name)), change.before)
         if change.after is None:
             return
         # What is not in the image of a row after its change is as it was.
         after = change.after if row is None else overlay(row, change.after)
-        at = name, key_of(after, places, name)
+        at = name, key_of(after, columns, name)
         self._was.setdefault(at, None)
         self._now[at], self._last[at] = after, self._count
         if origin is not None:
             self._came_from[at] = origin
 
-    def _take(self, at: Place, image: Row) -> tuple[Row, Key | None]:
+    def _take(self, at: RowKey, image: Row) -> tuple[Row, Key | None]:
         """The row that goes from this key, and the one that it had before the transaction."""
         if at not in self._now:
             below = self._row_before(*at)
@@ -128,7 +128,7 @@ class NetChange:
                 found.append((at, Step(at[0], at[1], at[1], was, now)))
         return [step for at, step in sorted(found, key=lambda pair: -self._last[pair[0]])]
 
-    def _moved(self) -> Iterator[tuple[Place, Key]]:
+    def _moved(self) -> Iterator[tuple[RowKey, Key]]:
         """Rows that have another key now, where neither of the two keys was another row's."""
         for at, origin in self._came_from.items():
             old = at[0], origin

@@ -112,7 +112,7 @@ def rows_at(
     asked = list(keys.values())
     for start in range(0, len(asked), ASKED):
         for row in connection.read(reverse.select(table, asked[start : start + ASKED], locked=locked)):
-            key = tuple(row[place] for place in target.key)
+            key = tuple(row[index] for index in target.key)
             there[reverse.canonical_key(table, key)] = row
     if there.keys() - keys.keys():
         # A key that is another in bytes, and the same in its collation: only the server knows.
@@ -142,8 +142,8 @@ def judge(target: Target, step: Step, rows: Rows) -> tuple[State, str]:
         reverse.same_row(table, there, step.before) or _is_back(table, step, rows)
     ):
         return "already", ""
-    place = table.stored.index(changed[0])
-    now, left = (reverse.shown(changed[0], row[place]) for row in (there, step.after))
+    index = table.stored.index(changed[0])
+    now, left = (reverse.shown(changed[0], row[index]) for row in (there, step.after))
     return "conflict", f"{shown}: changed since ({changed[0].name} is {now}, and was left as {left})"
 
 

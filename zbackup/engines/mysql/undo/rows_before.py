@@ -148,22 +148,22 @@ class RowsBefore:
         for column in documents:
             query = f"SELECT {reverse.selected(table.key)} FROM {quoted_name(name)} WHERE "
             query += f"({statements.types_lost(column)}) AND ({asked})"
-            place = table.stored.index(column)
+            index = table.stored.index(column)
             for key in self.clone.rows.read(query.encode()):
                 at = reverse.canonical_key(table, key)
-                if at in marked and (value := marked[at][place]) is not None:
-                    marked[at] = _with(marked[at], place, Untold(_bytes(value)))
+                if at in marked and (value := marked[at][index]) is not None:
+                    marked[at] = _with(marked[at], index, Untold(_bytes(value)))
         return marked
 
 
 def unknown_columns(steps: Sequence[Row | None], target: Target) -> list[str]:
     """The columns that some of these rows have no value for."""
-    places = {place for row in steps if row for place, value in enumerate(row) if value is UNKNOWN}
-    return [target.table.stored[place].name for place in sorted(places)]
+    indexes = {index for row in steps if row for index, value in enumerate(row) if value is UNKNOWN}
+    return [target.table.stored[index].name for index in sorted(indexes)]
 
 
-def _with(row: Row, place: int, value: bytes) -> Row:
-    return (*row[:place], value, *row[place + 1 :])
+def _with(row: Row, index: int, value: bytes) -> Row:
+    return (*row[:index], value, *row[index + 1 :])
 
 
 def _bytes(value: bytes | Unknown) -> bytes:

@@ -33,7 +33,7 @@ class Cascade:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A table of production's: `key` are the places of its key among its stored columns."""
+    """A table of production's: `key` are the numbers of its key among its stored columns."""
 
     table: Table
     key: tuple[int, ...]
@@ -53,9 +53,9 @@ def read_target(production: Connection, watch: Connection | None, name: TableNam
         raise Refused(f"{name} is of the engine {table.engine or '(none)'}, which has no transactions")
     if not table.key:
         raise Refused(f"{name} has no primary key (nor a unique one without NULLs) that tells its rows apart")
-    places = tuple(table.stored.index(column) for column in table.key)
+    numbers = tuple(table.stored.index(column) for column in table.key)
     cascades = _cascades(production, watch, name)
-    return Target(table=table, key=places, cascades=cascades, unlogged=_hides_cascades(production))
+    return Target(table=table, key=numbers, cascades=cascades, unlogged=_hides_cascades(production))
 
 
 def _cascades(production: Connection, watch: Connection | None, name: TableName) -> tuple[Cascade, ...]:

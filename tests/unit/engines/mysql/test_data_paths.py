@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from zbackup.engines.mysql.server.directories import places, system_files
+from zbackup.engines.mysql.server.directories import data_paths, system_files
 
 
 def test_every_place_once_and_without_links(tmp_path: Path) -> None:
@@ -21,7 +21,7 @@ def test_every_place_once_and_without_links(tmp_path: Path) -> None:
         "log_bin_index": f"{logs}/binlog.index",
         "relay_log_basename": "/elsewhere/relay",
     }
-    found = places(variables, is_replica=False, outside=["/far/x.ibd"])
+    found = data_paths(variables, is_replica=False, outside=["/far/x.ibd"])
     paths = [p.path for p in found]
     assert paths[0] == str(data)
     assert set(paths) == {
@@ -37,7 +37,7 @@ def test_every_place_once_and_without_links(tmp_path: Path) -> None:
         )
     }
     assert len(paths) == len(set(paths))
-    replica = places(variables, is_replica=True, outside=[])
+    replica = data_paths(variables, is_replica=True, outside=[])
     assert "/elsewhere" in {p.path for p in replica}
 
 
