@@ -181,11 +181,11 @@ def test_pages_of_earlier_times_are_read(server: S3Server, tmp_path: Path, keys:
     with shop.session(keys=keys) as session:
         session.store(part(11), shop.sender(content), Meter())
         new = whole_from(shop.body(page_of(shop)), "the page")
-        key = session.pages.sealing.open_stream(StreamId(line=LINE, guid=11, base=None), new.begun, "it")
+        key = session.pages.signing.open_stream(StreamId(line=LINE, guid=11, base=None), new.begun, "it")
         for sha256, whole in ((hashlib.sha256(content).digest(), True), (bytes(32), False)):
             old = new.model_copy(update={"tree_sha256": None, "sha256": sha256})
             if key:
-                old = old.model_copy(update={"seal": key.mac(old.unsealed())})
+                old = old.model_copy(update={"seal": key.mac(old.to_sign())})
             assert b"tree" not in to_json(old)
             shop.replace(page_of(shop), to_json(old))
             if whole:

@@ -139,11 +139,11 @@ class Serving:
     """The way in which a recovered server is to be handed over: `port` 0 means by its socket only.
 
     `replica_set` is the name of a set to be made of it alone; "" for a server that is in none. `memory` is in
-    bytes, 0 for what recovered servers get. `sealed`: events cannot even be turned on; `login`: it asks for
-    logins, whatever the original did. `restricted`: its accounts are developers'. `follows`: it is a replica,
-    and goes on being one. `role` is a member's in a sharded cluster, "" outside of one, and `addresses` where
-    its members are; None once that is written in the files. `host` is where members on other hosts reach the
-    port, "" for 127.0.0.1 alone.
+    bytes, 0 for what recovered servers get. `events_off`: events cannot even be turned on; `login`: it asks
+    for logins, whatever the original did. `restricted`: its accounts are developers'. `follows`: it is a
+    replica, and goes on being one. `role` is a member's in a sharded cluster, "" outside of one, and
+    `addresses` where its members are; None once that is written in the files. `host` is where members on
+    other hosts reach the port, "" for 127.0.0.1 alone.
     """
 
     port: int = 0
@@ -154,7 +154,7 @@ class Serving:
     role: str = ""
     host: str = ""
     addresses: Addresses | None = None
-    sealed: bool = False
+    events_off: bool = False
     login: bool = False
     restricted: bool = False
     follows: bool = False

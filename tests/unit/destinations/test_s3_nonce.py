@@ -32,7 +32,7 @@ def sealed(place: Place) -> bytes:
     key, stream, number, last, content = place
     buffer = bytearray(NONCE) + content + bytearray(TAG)
     with memoryview(buffer) as view:
-        DataKey(key, stream).seal(number, last, view, hashlib.sha256(content).digest())
+        DataKey(key, stream).encrypt(number, last, view, hashlib.sha256(content).digest())
     return bytes(buffer)
 
 
@@ -127,7 +127,7 @@ def stored(contents: list[bytes], compression: str, present: Mapping[tuple[int, 
         )
         for number, content in enumerate(contents)
     ]
-    store(way, iter(pieces), Buffers(3, 64, sealed=True), present)
+    store(way, iter(pieces), Buffers(3, 64, encrypted=True), present)
     return [there[number] for number in sorted(there)]
 
 

@@ -91,7 +91,7 @@ def test_every_field_of_a_header_is_sealed() -> None:
 
 
 def test_every_field_of_a_manifest_is_sealed() -> None:
-    manifest = HERE.seal(MANIFEST)
+    manifest = HERE.sign(MANIFEST)
     assert manifest.version == 3 and manifest_from(to_json(manifest), "it") == manifest
     HERE.prove(manifest, "it")
     forged = [
@@ -118,7 +118,7 @@ def test_every_field_of_a_manifest_is_sealed() -> None:
 def test_what_was_written_elsewhere_with_the_same_key_does_not_count(root: str) -> None:
     there = Signatures(keys=KEYS, root=root)
     _, header = HERE.new_stream(KEYS, STREAM, PLAIN, "u1")
-    manifest = HERE.seal(MANIFEST)
+    manifest = HERE.sign(MANIFEST)
     with pytest.raises(VerificationFailed, match="was written below a/shop, and copied here"):
         there.open_stream(STREAM, header, "it")
     with pytest.raises(VerificationFailed, match="was written below a/shop, and copied here"):
@@ -133,9 +133,9 @@ def test_what_was_written_elsewhere_with_the_same_key_does_not_count(root: str) 
 def test_who_has_no_key_sees_where_a_page_was_written_and_asks_for_the_key() -> None:
     nobody = Signatures(keys=None, root="b/shop")
     with pytest.raises(VerificationFailed, match="copied here"):
-        nobody.prove(HERE.seal(MANIFEST), "it")
+        nobody.prove(HERE.sign(MANIFEST), "it")
     with pytest.raises(Refused, match="needs the key"):
-        Signatures(keys=None, root="a/shop").prove(HERE.seal(MANIFEST), "it")
+        Signatures(keys=None, root="a/shop").prove(HERE.sign(MANIFEST), "it")
 
 
 @pytest.mark.parametrize("seal", ["\u00e9", "\ud800", "f" * 63 + "\u00fc", "F" * 64, "0" * 65, "\n"])
@@ -147,7 +147,7 @@ def test_a_seal_of_any_characters_is_of_one_page_that_does_not_count(seal: str) 
         HERE.open_stream(STREAM, forged, "it")
     with pytest.raises(VerificationFailed, match="it cannot be understood"):
         begun_from(to_json(forged), "it")
-    manifest = HERE.seal(MANIFEST).model_copy(update={"seal": seal})
+    manifest = HERE.sign(MANIFEST).model_copy(update={"seal": seal})
     with pytest.raises(VerificationFailed):
         HERE.prove(manifest, "it")
     with pytest.raises(VerificationFailed, match="it cannot be understood"):

@@ -38,7 +38,7 @@ def test_a_page_is_asked_for_only_where_the_header_does_not_prove_itself(
         raise NotFound("it is not there")
 
     bucket = SimpleNamespace(address="s3://b", get=lambda *_: bytearray(to_json(header)))
-    some = SimpleNamespace(bucket=bucket, layout=LAYOUT, sealing=sealing, whole=whole)
+    some = SimpleNamespace(bucket=bucket, layout=LAYOUT, signing=sealing, whole=whole)
     StreamHeaders(cast(Any, some)).mend([STREAM])
     assert bool(pages) == asked
 

@@ -58,7 +58,7 @@ def _look(pages: ManifestStore, parallel: int) -> tuple[BucketContents, Sequence
             unreadable=tuple((e.key, m) for e, m in zip(entries, read, strict=True) if isinstance(m, str)),
             strange=tuple(strange),
         )
-        doubtful = seen.doubtful() if pages.sealed_only else []
+        doubtful = seen.doubtful() if pages.signed_only else []
         problems = tuple(pool.map(lambda stream: _foreign(pages, stream, begun.get(stream)), doubtful))
     pages.cache.keep_only([*entries, *(begun[stream] for stream in doubtful if stream in begun)])
     foreign = {s: why for s, why in zip(doubtful, problems, strict=True) if isinstance(why, str) and why}

@@ -55,15 +55,15 @@ class Committer:
             record={key.removeprefix(PREFIX): value for key, value in to_properties(record).items()},
             parts=tuple(pages),
         )
-        manifest = self._sealed(manifest)
+        manifest = self._signed(manifest)
         self._write(manifest)
         self._prove(manifest, parts)
         StreamHeaders(self.pages).mend(
             s for s in needed_by(found) if s in found.whole and s not in found.begun
         )
 
-    def _sealed(self, manifest: Manifest) -> Manifest:
-        return self.pages.sealing.seal(manifest) if self.pages.sealing.keys is not None else manifest
+    def _signed(self, manifest: Manifest) -> Manifest:
+        return self.pages.signing.sign(manifest) if self.pages.signing.keys is not None else manifest
 
     def _write(self, manifest: Manifest) -> None:
         key, body = self._layout.manifest(manifest.backup), to_json(manifest)
@@ -98,7 +98,7 @@ class Committer:
         try:
             self._bucket.delete(key)
         except BucketRefused:
-            body = to_json(self._sealed(manifest.model_copy(update={"withdrawn": True})))
+            body = to_json(self._signed(manifest.model_copy(update={"withdrawn": True})))
             self._bucket.put(key, body, hashlib.sha256(body).digest())
         log.error("s3.commit_taken_back", backup=manifest.backup)
 

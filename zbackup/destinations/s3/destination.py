@@ -81,12 +81,12 @@ class S3Destination:
                 pages=ManifestStore(
                     bucket=bucket,
                     layout=layout,
-                    sealing=Signatures(
+                    signing=Signatures(
                         keys=self.storing.keys,
                         root=layout.root,
                         bound_only=not self.storing.accept_unbound,
                     ),
-                    sealed_only=self.storing.sealed_only,
+                    signed_only=self.storing.signed_only,
                     cache=PageCache(self.cache, (self.table.endpoint or "", self.bucket, layout.root)),
                 ),
             )

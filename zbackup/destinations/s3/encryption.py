@@ -87,16 +87,16 @@ class KeyFiles:
 
     def wrap(self, data_key: bytes, scope: Scope) -> str:
         nonce = os.urandom(NONCE)
-        sealed = AESGCM(self.keys()[0]).encrypt(nonce, data_key, scope.context)
-        return base64.b64encode(nonce + sealed).decode()
+        encrypted = AESGCM(self.keys()[0]).encrypt(nonce, data_key, scope.context)
+        return base64.b64encode(nonce + encrypted).decode()
 
     def unwrap(self, key_id: str, wrapped: str, scope: Scope) -> bytes:
         known: Mapping[str, bytes] = {_id_of(key): key for key in self.keys()}
         if key_id not in known:
             raise Refused(f"{scope} needs the key {key_id}; the key files have {', '.join(known)}")
         try:
-            sealed = base64.b64decode(wrapped, validate=True)
-            return AESGCM(known[key_id]).decrypt(sealed[:NONCE], sealed[NONCE:], scope.context)
+            encrypted = base64.b64decode(wrapped, validate=True)
+            return AESGCM(known[key_id]).decrypt(encrypted[:NONCE], encrypted[NONCE:], scope.context)
         except (InvalidTag, ValueError) as wrong:
             raise VerificationFailed(f"the data key of {scope} is damaged or another stream's") from wrong
 
@@ -121,7 +121,7 @@ class DataKey:
     key: bytes
     stream: str
 
-    def seal(self, number: int, last: bool, sealed: memoryview, digest: bytes) -> None:
+    def encrypt(self, number: int, last: bool, segment: memoryview, digest: bytes) -> None:
         """Encrypt in place what lies between the room for the nonce and that for the tag.
 
         `digest` is its SHA-256.
@@ -130,11 +130,11 @@ class DataKey:
         nonce = hmac.digest(_derived(self.key, b"nonce"), place + digest, "sha256")[:NONCE]
         encryptor = Cipher(AES(self.key), GCM(nonce)).encryptor()
         encryptor.authenticate_additional_data(place)
-        for some in _steps(sealed[NONCE:-TAG]):
+        for some in _steps(segment[NONCE:-TAG]):
             encryptor.update_into(some, some)
         encryptor.finalize()
-        sealed[:NONCE] = nonce
-        sealed[-TAG:] = encryptor.tag
+        segment[:NONCE] = nonce
+        segment[-TAG:] = encryptor.tag
 
     def opening(self, number: int, last: bool, nonce: bytes) -> "Opening":
         """Tell what decrypts that segment, as it comes."""
@@ -143,7 +143,7 @@ class DataKey:
         return Opening(decryptor, f"segment {number} of {self.stream}")
 
     def mac(self, page: bytes, purpose: bytes = b"page") -> str:
-        """The seal of a page about the stream, in hexadecimal. Pages of another purpose have another seal."""
+        """The signature of a page about the stream, in hexadecimal. One of another purpose has another."""
         return hmac.digest(_derived(self.key, purpose), page, "sha256").hex()
 
 

@@ -20,7 +20,7 @@ from zbackup.destinations.s3.client import Fill
 from zbackup.destinations.s3.encryption import AROUND, NONCE, TAG, DataKey, Opening
 from zbackup.destinations.s3.manifest_schema import StreamIndex
 from zbackup.destinations.s3.segments import MOST_AROUND, StreamAccess
-from zbackup.destinations.s3.signatures import is_seal
+from zbackup.destinations.s3.signatures import is_signature
 from zbackup.model.errors import NotFound, NotResumable, VerificationFailed
 from zbackup.model.event_log import log
 from zbackup.proc.pipeline import Meter, Pace
@@ -193,7 +193,7 @@ def _expand(inside: _Inside, room: memoryview) -> str:
 
 def check_page(page: StreamIndex, key: DataKey | None, where: str) -> None:
     """Raise VerificationFailed when the page was changed, or says what cannot be."""
-    if key and not is_seal(page.seal, key.mac(page.unsealed())):
+    if key and not is_signature(page.seal, key.mac(page.to_sign())):
         raise VerificationFailed(f"{where} was changed since it was written, or is another stream's")
     around = AROUND if key else 0
     stored = page.begun.compression == "none"

@@ -163,7 +163,7 @@ class Collector:
                 "which others it needs; bring it back (an older version of the object may do), or delete the "
                 f"manifest {self._bucket.address}/{self.pages.layout.manifest(lacking.backup)}"
             )
-        more = set(others.doubtful()) - set(found.doubtful()) if self.pages.sealed_only else set()
+        more = set(others.doubtful()) - set(found.doubtful()) if self.pages.signed_only else set()
         why = {s: text for s in more if (text := self._foreign(s))}
         after = replace(others, foreign=found.foreign | why.keys())
         lost = set(after.incomplete()) - broken

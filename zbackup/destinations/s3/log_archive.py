@@ -189,7 +189,7 @@ class S3Logs:
     # one object
 
     def _put(self, file: LogFileId, chunk: Chunk, data: bytes) -> int:
-        body = self._sealed(file, chunk, data)
+        body = self._encrypted(file, chunk, data)
         stored = self.bucket.put_new(f"{self._of(file)}{chunk}", body)
         # What a run stored that was cut is encrypted with another key, and the same otherwise.
         if not stored and self._get(file, chunk) != data:
@@ -215,19 +215,19 @@ class S3Logs:
             )
         raise why or AssertionError("there is one at least")
 
-    def _sealed(self, file: LogFileId, chunk: Chunk, data: bytes) -> bytes:
+    def _encrypted(self, file: LogFileId, chunk: Chunk, data: bytes) -> bytes:
         squeezed = zstandard.ZstdCompressor(level=LEVEL, write_content_size=True).compress(data)
         compression = "zstd" if len(squeezed) < len(data) else "none"
         content = squeezed if compression == "zstd" else data
         head: dict[str, object] = {"version": 1, "compression": compression, "encryption": None}
-        if not self.storing.seals:
+        if not self.storing.encrypts_new:
             return _line(head) + content
         key, envelope = self._new_key(file.server)
         own = DataKey(key.key, _name(file, chunk, compression))
         room = bytearray(NONCE + len(content) + TAG)
         room[NONCE:-TAG] = content
         with memoryview(room) as view:
-            own.seal(0, True, view, hashlib.sha256(content).digest())
+            own.encrypt(0, True, view, hashlib.sha256(content).digest())
         head["encryption"] = {"key_id": envelope.key_id, "wrapped": envelope.wrapped}
         return _line(head) + bytes(room)
 
@@ -241,7 +241,7 @@ class S3Logs:
         compression, envelope, at = _head(bytes(found[:_LONGEST_HEAD]), where)
         with memoryview(found)[at:] as content:
             if envelope is None:
-                if self.storing.sealed_only:
+                if self.storing.signed_only:
                     raise VerificationFailed(f"{where} is not encrypted, and may be anybody's")
                 return _plain(bytes(content), compression, chunk, where)
             try:

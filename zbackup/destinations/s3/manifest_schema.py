@@ -53,9 +53,9 @@ Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 Name = Annotated[str, Field(max_length=255)]
 Root = Annotated[str, Field(max_length=1024)]
 # What is compared with one must be ASCII: anything else is not unequal but an error (hmac.compare_digest).
-Seal = Annotated[str, Field(max_length=64, pattern=r"^[0-9a-f]*$")]
+Signature = Annotated[str, Field(max_length=64, pattern=r"^[0-9a-f]*$")]
 
-_SEALING = ("encryption", "seal")
+_SIGNING = ("encryption", "seal")
 _BOUND = ("root", "server")
 
 PageT = TypeVar("PageT", bound=BaseModel)
@@ -78,8 +78,8 @@ class StreamHeader(_Page):
 
     `segment_size` is in bytes of the send stream. `raw`: it was sent with `zfs send -w`, else with -L -e -c.
     Version 2 is of encrypted streams: its data key opens only below `root` (PREFIX/INSTANCE) and for that
-    `server`, and `seal` (hexadecimal) is an HMAC-SHA-256 of this page with seal "". Version 1 has none of the
-    three.
+    `server`, and `seal`, its signature (hexadecimal), is an HMAC-SHA-256 of this page with seal "". Version
+    1 has none of the three.
     """
 
     version: Literal[1, 2] = 1
@@ -94,7 +94,7 @@ class StreamHeader(_Page):
     host: Name
     root: Root = ""
     server: Name = ""
-    seal: Seal = ""
+    seal: Signature = ""
 
     @model_validator(mode="after")
     def _bound_or_not(self) -> Self:
@@ -109,8 +109,8 @@ class StreamHeader(_Page):
         page: dict[str, object] = dump(self)
         return page if self.version == 2 else {k: v for k, v in page.items() if k not in (*_BOUND, "seal")}
 
-    def unsealed(self) -> bytes:
-        """Tell what the seal is of."""
+    def to_sign(self) -> bytes:
+        """The bytes that the signature is of."""
         return to_json(self.model_copy(update={"seal": ""}))
 
 
@@ -130,25 +130,25 @@ class StreamIndex(_Page):
     """A stream that is whole in the bucket. `size` is of the send stream itself.
 
     `tree_sha256` is the SHA-256 of the SHA-256s of what each segment holds of the send stream, in order.
-    Pages of earlier times have `sha256` instead, that of the send stream. `seal` (hexadecimal) is the
-    HMAC-SHA-256 of this page with seal "", by the stream's data key; "" if there is no key.
-    """
+    Pages of earlier times have `sha256` instead, that of the send stream. `seal`, its signature
+    (hexadecimal), is the HMAC-SHA-256 of this page with seal "", by the stream's data key; "" if there is no
+    key."""
 
     begun: StreamHeader
     size: Count
     sha256: Digest | None = None
     tree_sha256: Digest | None = None
     segments: Annotated[tuple[Segment, ...], Field(max_length=MOST_SEGMENTS)]
-    seal: Seal = ""
+    seal: Signature = ""
 
     @model_serializer(mode="wrap")
     def _dumped(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """With the one hash it has: the seal of an earlier page is of that page as it was."""
+        """With the one hash it has: the signature of an earlier page is of that page as it was."""
         page: dict[str, object] = dump(self)
         return {k: v for k, v in page.items() if v is not None or k not in ("sha256", "tree_sha256")}
 
-    def unsealed(self) -> bytes:
-        """Tell what the seal is of."""
+    def to_sign(self) -> bytes:
+        """The bytes that the signature is of."""
         return to_json(self.model_copy(update={"seal": ""}))
 
 
@@ -168,10 +168,10 @@ class PartPage(_Page):
 class Manifest(_Page):
     """A backup that is committed. `record` is as zbackup writes it on snapshots, without the prefix.
 
-    Versions 2 and 3 are sealed: `seal` (hexadecimal) is the HMAC-SHA-256 of this page with seal "", by a key
-    of its own that is in `encryption`. In version 3 that key opens only below `root` (PREFIX/INSTANCE), and
-    for the server that the record names. `withdrawn`: it was taken back in the moment of its commit.
-    """
+    Versions 2 and 3 are signed: `seal`, its signature (hexadecimal), is the HMAC-SHA-256 of this page with
+    seal "", by a key of its own that is in `encryption`. In version 3 that key opens only below `root`
+    (PREFIX/INSTANCE), and for the server that the record names. `withdrawn`: it was taken back in the moment
+    of its commit."""
 
     version: Literal[1, 2, 3] = 1
     committed: Name
@@ -179,12 +179,12 @@ class Manifest(_Page):
     record: dict[Name, str]
     parts: Annotated[tuple[PartPage, ...], Field(max_length=10_000)]
     encryption: Envelope | None = None
-    seal: Seal = ""
+    seal: Signature = ""
     root: Root = ""
     withdrawn: bool = False
 
     @model_validator(mode="after")
-    def _sealed_or_not(self) -> Self:
+    def _signed_or_not(self) -> Self:
         if (self.version > 1) != (self.encryption is not None) or (self.version == 1 and self.seal):
             raise ValueError("versions 2 and 3 are signed, and version 1 is not")
         if self.version < 3 and self.root:
@@ -195,7 +195,7 @@ class Manifest(_Page):
     def _dumped(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
         """Write the page as its version has it: an earlier one was signed as it was."""
         page: dict[str, object] = dump(self)
-        absent = {1: (*_SEALING, "root"), 2: ("root",), 3: ()}[self.version]
+        absent = {1: (*_SIGNING, "root"), 2: ("root",), 3: ()}[self.version]
         return {k: v for k, v in page.items() if k not in absent and (k != "withdrawn" or v)}
 
     @property
@@ -213,8 +213,8 @@ class Manifest(_Page):
         """The identity of the server that was backed up."""
         return self.record.get("server_uuid", "")
 
-    def unsealed(self) -> bytes:
-        """Tell what the seal is of."""
+    def to_sign(self) -> bytes:
+        """The bytes that the signature is of."""
         return to_json(self.model_copy(update={"seal": ""}))
 
 

@@ -40,18 +40,18 @@ class ManifestStore:
     """The pages of an instance's part of a bucket. `known` are manifests by their keys: they never change.
     `cache` has those of earlier runs.
 
-    With `sealed_only`, what is neither sealed nor encrypted was not written by whoever has the key.
+    With `signed_only`, what is neither signed nor encrypted was not written by whoever has the key.
     """
 
     bucket: Bucket
     layout: Layout
-    sealing: Signatures
-    sealed_only: bool
+    signing: Signatures
+    signed_only: bool
     cache: PageCache
     known: dict[str, Manifest] = field(default_factory=dict)
 
     def manifest(self, key: str) -> Manifest:
-        """A backup's. Its seal is proven, unless no key at all is here; see also require_agreed().
+        """A backup's. Its signature is proven, unless no key at all is here; see also require_agreed().
 
         Raise NotFound, and VerificationFailed when it cannot be understood or proven, or was changed.
         """
@@ -78,7 +78,7 @@ class ManifestStore:
         manifest = manifest_from(body, where)
         if self.layout.manifest(manifest.backup) != key:
             raise VerificationFailed(f"{where} is another backup's manifest")
-        if self.sealing.keys is not None:
+        if self.signing.keys is not None:
             self._require_proven(manifest, where)
         return manifest
 
@@ -92,9 +92,9 @@ class ManifestStore:
         listed = sum(1 for _ in self.bucket.list(self.layout.segments(stream)))
         body = self.bucket.get(key, most_of_page(listed))
         page = whole_from(body, where)
-        if self.sealed_only and page.begun.encryption is None:
+        if self.signed_only and page.begun.encryption is None:
             raise VerificationFailed(f"{where} is of a stream that is not encrypted: {PLAIN}")
-        check_page(page, self.sealing.open_stream(stream, page.begun, where), where)
+        check_page(page, self.signing.open_stream(stream, page.begun, where), where)
         return Proven(page, hashlib.sha256(body).digest())
 
     def committed(self, stream: StreamId) -> StreamIndex:
@@ -113,17 +113,17 @@ class ManifestStore:
             raise VerificationFailed(f"the page of {stream} is not the one that {where} was written for")
         if not parts or proven.page.begun.encryption is None:
             return
-        self.sealing.prove(manifest, where)
-        # Who has a key seals manifests; and the page is sealed itself.
+        self.signing.prove(manifest, where)
+        # Who has a key signs manifests; and the page is signed itself.
         if manifest.encryption is None:
             raise VerificationFailed(f"{where} lost its signature: it was changed since it was written")
 
     def _require_proven(self, manifest: Manifest, where: str) -> None:
         """Raise VerificationFailed for a manifest that is not proven. Without the key that signed it nobody
         can tell whether it is real: it does not count."""
-        if self.sealed_only and manifest.encryption is None:
+        if self.signed_only and manifest.encryption is None:
             raise VerificationFailed(f"{where} is not signed: {PLAIN}")
         try:
-            self.sealing.prove(manifest, where)
+            self.signing.prove(manifest, where)
         except Refused as keyless:
             raise VerificationFailed(f"{keyless}: add it to old_keys, if it is yours") from keyless

@@ -18,7 +18,7 @@ _LACKING = "a stream that it needs is gone or damaged: zbackup verify --at says 
 
 
 def copies_of(found: BucketContents, address: str, *, keyless: bool) -> Copies:
-    """The committed backups of which every stream is there. `keyless`: no key is here to prove seals by.
+    """The committed backups of which every stream is there. `keyless`: no key is here to prove signatures by.
 
     Their snapshots are what a receiver would have, in the lines' names; `createtxg` is just their order here.
     """

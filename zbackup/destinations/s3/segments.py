@@ -29,12 +29,12 @@ from zbackup.proc.pipeline import Meter, Pace
 class Buffers:
     """At most `most` buffers for segments of `size` bytes, used again and again by several threads.
 
-    `front` and `back` are the bytes that encryption needs before and behind the content; 0 if not `sealed`.
-    """
+    `front` and `back` are the bytes that encryption needs before and behind the content; 0 if not
+    `encrypted`."""
 
-    def __init__(self, most: int, size: int, *, sealed: bool) -> None:
+    def __init__(self, most: int, size: int, *, encrypted: bool) -> None:
         self.size = size
-        self.front, self.back = (NONCE, TAG) if sealed else (0, 0)
+        self.front, self.back = (NONCE, TAG) if encrypted else (0, 0)
         self._unmade = most
         self._free: SimpleQueue[bytearray | None] = SimpleQueue()
 
@@ -171,7 +171,7 @@ def store(
         tree_sha256=tree.digest(),
         segments=tuple(segments),
     )
-    return page.model_copy(update={"seal": way.key.mac(page.unsealed())}) if way.key else page
+    return page.model_copy(update={"seal": way.key.mac(page.to_sign())}) if way.key else page
 
 
 @contextmanager
@@ -217,7 +217,7 @@ def _put(
         body = piece.buffer
         if way.key:
             with memoryview(body) as view:
-                way.key.seal(piece.number, piece.last, view, digest)
+                way.key.encrypt(piece.number, piece.last, view, digest)
                 digest = hashlib.sha256(view).digest()
         if present.get((piece.number, digest)) != len(body):
             way.bucket.put(way.layout.segment(way.stream, piece.number, digest), body, digest)

@@ -177,13 +177,13 @@ class S3Session:
             return None
         if begun is None or begun.segment_size > max(self.storing.segment_size, LEAST_ROOM):
             return None
-        return begun if begun.version == 2 or not self.storing.seals else None
+        return begun if begun.version == 2 or not self.storing.encrypts_new else None
 
     def _buffers(self, begun: StreamHeader | None) -> Buffers:
         """One is filled while the others are on their way."""
         size = begun.segment_size if begun else self.storing.segment_size
-        sealed = begun.encryption is not None if begun else self.storing.seals
-        return Buffers(self.storing.parallel + 1, size, sealed=sealed)
+        encrypted = begun.encryption is not None if begun else self.storing.encrypts_new
+        return Buffers(self.storing.parallel + 1, size, encrypted=encrypted)
 
     def stream(self, stream: StreamId, meter: Meter) -> Iterator[memoryview]:
         """The send stream again, in order; see fetching.fetch for what is proven before a byte is given."""
@@ -194,7 +194,7 @@ class S3Session:
         return self._way(stream, page.begun, self._key(stream, page.begun))
 
     def _key(self, stream: StreamId, header: StreamHeader) -> DataKey | None:
-        return self.pages.sealing.open_stream(stream, header, f"{self.address}: {stream}")
+        return self.pages.signing.open_stream(stream, header, f"{self.address}: {stream}")
 
     def abort(self, line: str) -> None:
         found = self.found()
@@ -231,8 +231,8 @@ class S3Session:
             host=socket.gethostname(),
         )
         key: DataKey | None = None
-        if self.storing.keys is not None and self.storing.seals:
-            key, begun = self.pages.sealing.new_stream(self.storing.keys, stream, begun, part.server)
+        if self.storing.keys is not None and self.storing.encrypts_new:
+            key, begun = self.pages.signing.new_stream(self.storing.keys, stream, begun, part.server)
         body = to_json(begun)
         if not self.bucket.put_new(self.layout.begun(stream), body):
             if self._is_taken(stream):

@@ -18,7 +18,7 @@ class StorageSettings:
     time.
 
     New streams are encrypted if `encrypts`; `keys` open those that are there. With keys nothing else counts,
-    unless `accept_plain`. `accept_unbound`: also what earlier versions sealed, which names no prefix.
+    unless `accept_plain`. `accept_unbound`: also what earlier versions signed, which names no prefix.
     """
 
     segment_size: int = 16 << 20
@@ -31,13 +31,13 @@ class StorageSettings:
     chains: Chains = field(default_factory=Chains)
 
     @property
-    def seals(self) -> bool:
+    def encrypts_new(self) -> bool:
         """Tell whether new streams are encrypted."""
         return self.encrypts and self.keys is not None
 
     @property
-    def sealed_only(self) -> bool:
-        """Tell whether what is not sealed and encrypted is nobody's who has the key."""
+    def signed_only(self) -> bool:
+        """Tell whether what is not signed and encrypted is nobody's who has the key."""
         return self.keys is not None and not self.accept_plain
 
 

@@ -1,7 +1,7 @@
-"""Seals of headers and manifests: made, and proven, by whoever has the instance's key.
+"""Signatures of headers and manifests: made, and proven, by whoever has the instance's key.
 
-A seal of today says below which prefix, of which instance and of which server the object is: what was written
-elsewhere with the same key does not count here. Those of earlier versions say nothing of the kind.
+A signature of today says below which prefix, of which instance and of which server the object is: what was
+written elsewhere with the same key does not count here. Those of earlier versions say nothing of the kind.
 """
 
 import hmac
@@ -20,14 +20,14 @@ UNBOUND = (
 )
 
 
-def is_seal(written: str, wanted: str) -> bool:
-    """Tell whether what is written is the seal. Whatever is written: it may be anybody's."""
+def is_signature(written: str, wanted: str) -> bool:
+    """Tell whether what is written is the signature. Whatever is written: it may be anybody's."""
     return hmac.compare_digest(written.encode("utf-8", "backslashreplace"), wanted.encode())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signatures:
-    """With the instance's keys, below `root`. With `bound_only` seals that name no root do not count."""
+    """With the instance's keys, below `root`. With `bound_only` signatures that name no root do not count."""
 
     keys: KeyStore | None
     root: str
@@ -36,12 +36,12 @@ class Signatures:
     def new_stream(
         self, keys: KeyStore, stream: StreamId, begun: StreamHeader, server: str
     ) -> tuple[DataKey, StreamHeader]:
-        """A data key for the stream, and its header with that and a seal."""
+        """A data key for the stream, and its header with that and a signature."""
         scope = Scope(about=str(stream), root=self.root, server=server)
         key, envelope = new_data_key(keys, scope)
         given = {"version": 2, "encryption": envelope, "root": self.root, "server": server}
         header = begun.model_copy(update=given)
-        return key, header.model_copy(update={"seal": key.mac(header.unsealed(), _HEADER)})
+        return key, header.model_copy(update={"seal": key.mac(header.to_sign(), _HEADER)})
 
     def open_stream(self, stream: StreamId, header: StreamHeader, where: str) -> DataKey | None:
         """The stream's key, with the header proven; None when the stream is not encrypted.
@@ -59,12 +59,12 @@ class Signatures:
         self._require_root(header.root, where)
         scope = Scope(about=str(stream), root=header.root, server=header.server)
         key = data_key(self.keys, header.encryption, scope)
-        if key and not is_seal(header.seal, key.mac(header.unsealed(), _HEADER)):
+        if key and not is_signature(header.seal, key.mac(header.to_sign(), _HEADER)):
             raise VerificationFailed(f"{where} was changed since it was written")
         return key
 
-    def seal(self, manifest: Manifest) -> Manifest:
-        """The manifest with a seal by the instance's key, which is here."""
+    def sign(self, manifest: Manifest) -> Manifest:
+        """The manifest with a signature by the instance's key, which is here."""
         if self.keys is None:
             raise AssertionError("who has no key signs nothing")
         key, envelope = new_data_key(self.keys, _scope(manifest, self.root))
@@ -73,15 +73,15 @@ class Signatures:
         return page.model_copy(update={"seal": key.mac(to_json(page))})
 
     def prove(self, manifest: Manifest, where: str) -> None:
-        """Raise Refused without the key, and VerificationFailed when the seal is not of this page, or is of
-        another root. A manifest without a seal passes."""
+        """Raise Refused without the key, and VerificationFailed when the signature is not of this page, or
+        is of another root. A manifest without a signature passes."""
         if manifest.version == 2:
             self._require_unbound_allowed(where)
         if manifest.version == 3:
             self._require_root(manifest.root, where)
         root = manifest.root if manifest.version == 3 else None
         key = data_key(self.keys, manifest.encryption, _scope(manifest, root))
-        if key and not is_seal(manifest.seal, key.mac(manifest.unsealed())):
+        if key and not is_signature(manifest.seal, key.mac(manifest.to_sign())):
             raise VerificationFailed(f"{where} was changed since it was written")
 
     def _require_root(self, root: str, where: str) -> None:

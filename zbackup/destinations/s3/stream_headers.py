@@ -50,8 +50,8 @@ class StreamHeaders:
         """The reason to say that nobody who has the key, which is here, began the stream; "" for none.
 
         `entry` is the header as it is listed. Nobody makes a stream's wrapped key without the key, nor the
-        seal of its page: where the header is lost or damaged, the page tells. Raise NotFound when that is
-        gone.
+        signature of its page: where the header is lost or damaged, the page tells. Raise NotFound when that
+        is gone.
         """
         why = self._foreign_header(stream, entry)
         if not why:
@@ -74,7 +74,7 @@ class StreamHeaders:
             header = begun_from(body, where)
             if header.encryption is None:
                 return f"{where} is of a stream that is not encrypted: {PLAIN}"
-            self.pages.sealing.open_stream(stream, header, where)
+            self.pages.signing.open_stream(stream, header, where)
         except (NotFound, VerificationFailed) as wrong:
             return str(wrong)
         except Refused as keyless:
@@ -107,7 +107,7 @@ class StreamHeaders:
         """
         for stream in streams:
             try:
-                if self._is_sealed(stream):
+                if self._is_signed(stream):
                     continue
                 page = self.pages.whole(stream).page
                 if not self.problem(stream, page.begun):
@@ -120,15 +120,15 @@ class StreamHeaders:
             else:
                 log.info("s3.header_mended", stream=ascii(str(stream)))
 
-    def _is_sealed(self, stream: StreamId) -> bool:
-        """Tell whether the header is as it was written, which its seal says to who has the key."""
+    def _is_signed(self, stream: StreamId) -> bool:
+        """Tell whether the header is as it was written, which its signature says to who has the key."""
         with suppress(VerificationFailed, Refused):
             header = self.own(stream)
-            return header is not None and header.version == 2 and self.pages.sealing.keys is not None
+            return header is not None and header.version == 2 and self.pages.signing.keys is not None
         return False
 
     def _prove(self, stream: StreamId, header: StreamHeader, where: str) -> None:
-        if self.pages.sealing.keys is not None:
-            self.pages.sealing.open_stream(stream, header, where)
+        if self.pages.signing.keys is not None:
+            self.pages.signing.open_stream(stream, header, where)
         elif (header.line, header.guid, header.base) != (stream.line, stream.guid, stream.base):
             raise VerificationFailed(f"{where} belongs to another stream: the object was moved or replaced")

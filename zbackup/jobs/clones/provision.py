@@ -48,7 +48,7 @@ def serving(clone: Clone) -> Serving:
         host=clone.host,
         memory=clone.memory,
         limits=Limits(nice=clone.nice, memory=clone.memory_max, cpu=clone.cpu_quota),
-        sealed=clone.kind == "dev",
+        events_off=clone.kind == "dev",
         login=bool(clone.login),
         restricted=bool(clone.login) and not clone.own_root,
         follows=clone.follows,

@@ -14,7 +14,7 @@ from zbackup.model.recovery import Limits, Serving
         (Serving(memory=1 << 30), True),
         (Serving(port=3307), False),
         (Serving(limits=Limits(nice=5)), False),
-        (Serving(sealed=True), False),
+        (Serving(events_off=True), False),
         (Serving(restricted=True), False),
         (Serving(follows=True), False),
     ],

@@ -269,7 +269,7 @@ class CloneServer:
             read_only=serving.read_only,
             replaying=replaying,
             limits=serving.limits,
-            sealed=serving.sealed,
+            events_off=serving.events_off,
             restricted=serving.restricted,
             follows=serving.follows,
         )

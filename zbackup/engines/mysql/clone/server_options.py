@@ -104,7 +104,7 @@ class OwnPaths:
 class Shape:
     """The purpose of a server on a clone. `port` 0 is no network; `init` is run at every start.
 
-    `sealed`: nobody can turn events on, and it is kept small.
+    `events_off`: nobody can turn events on, and it is kept small.
     `restricted`: its accounts are developers' (see developer). `outside` are directories in which it may make
     tables besides its own.
     `follows`: what it was told to replicate it continues at every start, and `calls_out`: it will be told.
@@ -120,7 +120,7 @@ class Shape:
     replaying: bool = False
     stays: bool = False
     limits: Limits = NO_LIMITS
-    sealed: bool = False
+    events_off: bool = False
     restricted: bool = False
     outside: tuple[str, ...] = ()
     follows: bool = False
@@ -141,7 +141,7 @@ def arguments(flavor: str, recorded: Mapping[str, str], own: OwnPaths, shape: Sh
         "relay-log-index": str(own.relay / "relay.index"),
         "server-id": str(shape.server_id),
         "innodb-buffer-pool-size": str(shape.memory),
-        "event-scheduler": "DISABLED" if shape.sealed else "OFF",
+        "event-scheduler": "DISABLED" if shape.events_off else "OFF",
         "max-allowed-packet": "1073741824",
         # Where the applier keeps the files of LOAD DATA; nobody's SELECT INTO OUTFILE may reach further.
         "secure-file-priv": str(own.scratch),
@@ -213,7 +213,9 @@ def _mysql(shape: Shape) -> dict[str, str]:
         "super-read-only": "ON" if shape.read_only else "OFF",
         # Statistics take more memory and a longer start than all else of a small server.
         # How replication fares can be asked without them.
-        **({"performance-schema": "OFF"} if shape.sealed or (shape.replaying and not shape.stays) else {}),
+        **(
+            {"performance-schema": "OFF"} if shape.events_off or (shape.replaying and not shape.stays) else {}
+        ),
     }
 
 
