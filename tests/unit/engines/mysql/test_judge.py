@@ -20,7 +20,7 @@ def facts(version: str = "9.7.4", **more: Any) -> ServerFacts:
         "server_uuid": "u",
         "role": "primary",
         "applier_running": False,
-        "places": (),
+        "data_paths": (),
         "position": LOG.position,
         "gtid": "",
         "server": {"innodb_flush_log_at_trx_commit": "1", "performance_schema": "ON"},
