@@ -63,7 +63,7 @@ def committed(*backups: Any) -> Inventory:
         for b in backups
         for s in b.snapshots
     )
-    return Inventory(place="there", lines=(TargetDataset(name="tank/db", copies=tuple(copies)),))
+    return Inventory(address="there", lines=(TargetDataset(name="tank/db", copies=tuple(copies)),))
 
 
 def test_an_interrupted_stream_goes_on_where_its_token_or_its_snapshot_is_known() -> None:
@@ -82,7 +82,7 @@ def test_an_interrupted_stream_goes_on_where_its_token_or_its_snapshot_is_known(
         name="a", origins=tuple(Origin(name=name, guid=guid, createtxg=guid) for name, guid in known)
     )
     streams = SimpleNamespace(token=lambda text: {"good": SimpleNamespace(guid=1), "bad": None}[text])
-    begun = room._begun(cast(Any, streams), [source], Inventory(place="there", lines=lines))
+    begun = room._begun(cast(Any, streams), [source], Inventory(address="there", lines=lines))
     assert begun == {"by token": 1, "from its beginning": 3}
 
 
@@ -96,8 +96,8 @@ def test_what_arrived_last_is_written_down_and_not_forgotten_for_want_of_common_
     write_down(ctx, there, [FIRST, SECOND], inventory)
     assert zfs.written == 1, "what is there already is not written again"
     assert write_down(ctx, there, [SECOND], inventory) is None and zfs.own
-    assert write_down(ctx, there, [FIRST], Inventory(place="there")) is None and zfs.own == {}
-    assert write_down(ctx, there, [FIRST], Inventory(place="there")) is None
+    assert write_down(ctx, there, [FIRST], Inventory(address="there")) is None and zfs.own == {}
+    assert write_down(ctx, there, [FIRST], Inventory(address="there")) is None
     assert write_down(ctx, there, [FIRST, SECOND], committed(FIRST, SECOND)) == SECOND
 
 
