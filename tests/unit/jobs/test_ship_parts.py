@@ -46,7 +46,7 @@ def context(zfs: Zfs | None = None, **changes: Any) -> Context:
 
 
 def destination(name: str = "offsite") -> ShipDestination:
-    adapter = SimpleNamespace(name=name, place="zfs:vault/b", aside="zfs rename")
+    adapter = SimpleNamespace(name=name, address="zfs:vault/b", aside="zfs rename")
     return ShipDestination(adapter=cast(Any, adapter), tag=f"tag-{name}", max_lag=timedelta(hours=2))
 
 
