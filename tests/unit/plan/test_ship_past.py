@@ -40,7 +40,7 @@ def test_what_arrived_and_lacks_only_its_mark_is_committed_although_a_newer_one_
 def test_nothing_to_ship_is_no_divergence_and_no_first_copy() -> None:
     line = TargetDataset(name="theirs", copies=(ReceivedSnapshot(name="s", guid=5),))
     for lines in ((), (line,)):
-        there = Inventory(place="there", lines=lines)
+        there = Inventory(address="there", lines=lines)
         assert plan_ship([], World().sources(), there, {}, initial=False) == UpToDate(None)
 
 
@@ -100,6 +100,6 @@ def test_the_part_that_is_lacking_of_the_newest_is_sent() -> None:
         name="s11", guid=parts[0], backup=backup.record.backup, parts=parts, marked=True
     )
     there = TargetDataset(name="tank/a", copies=(marked,), bases=(), restartable=True)
-    inventory = Inventory(place="s3://bucket", lines=(there,))
+    inventory = Inventory(address="s3://bucket", lines=(there,))
     found = plan_ship([backup], world.sources(), inventory, {}, initial=False)
     assert sent(found) == [(parts[1], None)]
