@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.fast.right import require_well
+from tests.fast.right import portrait, require_well
 from tests.fast.test_reconcile import unfinished
 from tests.fast.world import CLONES, VAULT, World
 from zbackup.destinations.base import Session
@@ -22,6 +22,7 @@ from zbackup.jobs.ship import holds_and_bookmarks
 from zbackup.jobs.ship.remote_holds import holds_there, release_forgotten, remote_holds
 from zbackup.jobs.ship.ship import ship
 from zbackup.jobs.ship.stale_holds import find_stale, release_stale
+from zbackup.model.errors import Diverged, Refused
 from zbackup.model.retention import Retention, Span
 from zbackup.model.shipping import (
     Inventory,
@@ -96,7 +97,10 @@ def test_where_there_are_no_holds_nothing_is_held_or_released(ctx: Context) -> N
     with remote_holds(ctx, ctx.destinations[0], bare, "look", there, ctx.catalog().backups):
         pass
     assert not release_forgotten(ctx, ctx.destinations[0], bare, there)
-    assert holds_there(bare, Copies(ctx.catalog().backups, ())) == {}
+    held = [
+        replace(b, snapshots=tuple(replace(s, holds=1) for s in b.snapshots)) for b in ctx.catalog().backups
+    ]
+    assert holds_there(bare, Copies(tuple(held), ())) == {}
 
 
 def test_stale_is_what_no_destination_will_come_back_for(world: World, ctx: Context) -> None:
@@ -132,6 +136,37 @@ def test_the_next_stream_goes_on_from_a_bookmark_of_somebody_elses(world: World,
         assert len(copies.backups) == 2
 
 
+def test_what_others_hold_stays_held(world: World, ctx: Context) -> None:
+    snapshot(ctx)
+    both = [b.snapshots[0] for b in ctx.catalog().backups]
+    for each in both:
+        ctx.zfs.hold("mine", each)
+    ship(ctx, ctx.destinations[0])
+    assert [set(world.pools.snapshot_called(str(each)).holds) for each in both] == [{"mine"}] * 2
+
+
+def test_what_cannot_go_on_is_no_success_and_nothing_is_changed(world: World) -> None:
+    """Neither a first copy that nobody allowed, nor one that has nothing in common."""
+    ctx = world.context()
+    snapshot(ctx)
+    before = portrait(world)
+    with pytest.raises(Refused, match="ship shop vault --initial"):
+        ship(ctx, replace(world.destination(), initial=False))
+    assert portrait(world) == before
+    ship(ctx, world.destination())
+    for name in ("tank/db", "tank/db/log"):
+        dataset = world.pools.datasets[name]
+        for mark in [m for m in dataset.bookmarks if m != "mine"]:
+            del dataset.bookmarks[mark]
+    for snapshots in ctx.catalog().backups[0].snapshots:
+        ctx.zfs.destroy_snapshot(snapshots)
+    snapshot(ctx)
+    before = portrait(world)
+    with pytest.raises(Diverged, match="have diverged"):
+        ship(ctx, world.destination())
+    assert portrait(world) == before
+
+
 def test_no_bookmark_goes_while_the_newest_copy_is_of_nobody_knows_what(
     ctx: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,3 +186,26 @@ def test_no_bookmark_goes_while_the_newest_copy_is_of_nobody_knows_what(
         inventory = Inventory(address="there", lines=(TargetDataset(name="a", bases=bases),))
         holds_and_bookmarks.release(ctx, ctx.destinations[0], (), (source,), inventory)
         assert gone == goes, bases
+    holds_and_bookmarks.release(ctx, ctx.destinations[0], (), (source,), Inventory(place="there"))
+    assert gone == []
+
+
+def test_a_bookmark_that_is_gone_is_made_again_while_its_snapshot_is_here(world: World, ctx: Context) -> None:
+    """Else the next stream could not start once that is pruned."""
+    before = {d: set(world.pools.datasets[d].bookmarks) for d in ("tank/db", "tank/db/log")}
+    for dataset, names in before.items():
+        for name in names - {"mine"}:
+            del world.pools.datasets[dataset].bookmarks[name]
+    ship(ctx, ctx.destinations[0])
+    assert {d: set(world.pools.datasets[d].bookmarks) for d in before} == before
+
+
+def test_marks_on_what_only_lies_below_the_instance_are_not_its(world: World) -> None:
+    below = "tank/db/clones"
+    ctx = world.context(clones=below)
+    for name in (below, f"{below}/x"):
+        world.pools.create(name, {"mountpoint": "none", "canmount": "off"})
+    world.pools.snapshot([f"{below}/x@a"], {})
+    world.pools.bookmark(f"{below}/x@a", f"{below}/x#{bookmark_name('gone', 1)}")
+    world.pools.bookmark("tank/db@by-hand", f"tank/db#{bookmark_name('gone', 1)}")
+    assert [each.name for each in find_stale(ctx)] == [f"tank/db#{bookmark_name('gone', 1)}"]

@@ -103,6 +103,12 @@ def test_what_was_fetched_stays_to_go_on_from_and_other_copies_go(world: World, 
         "removed the unfinished clone shop-drill.copy",
     }
     assert there(world) == {"r1.copy", "r3", "r3.copy"}
+    found = find_clone(ctx, "r3")
+    assert found
+    describe(ctx, replace(found[0], state="building"))
+    assert reconcile(ctx).healed == tuple(f"removed the unfinished clone {n}" for n in ("r3", "r3.copy")), (
+        "at once"
+    )
 
 
 def test_what_cannot_be_removed_is_told(world: World, ctx: Context) -> None:

@@ -53,6 +53,22 @@ def test_what_has_arrived_at_destinations_is_known_after_a_switch(world: World, 
         assert after.newest == before.newest, job
 
 
+def test_what_was_put_aside_is_not_shipped_and_what_took_its_place_is(world: World) -> None:
+    destination = world.destination(Retention(last=9, minimum=1, window=Span(1, "minute")))
+    ctx = world.context(destinations=(destination,))
+    snapshot(ctx)
+    ship(ctx, destination)
+    world.commit()
+    restore(ctx, Moment(world.now, "now", ZoneInfo("UTC"), is_now=True), RestoreOptions(name="r1"))
+    aside = snapshot(ctx).backup
+    switch(ctx, "r1")
+    report = ship(ctx, destination)
+    newest = ctx.catalog().backups[-1]
+    assert report.newest and report.newest.record == newest.record and newest.record != aside.record
+    assert aside.record.backup not in {b.record.backup for b in report.committed}
+    require_well(world, ctx)
+
+
 def test_a_broken_switch_is_finished_or_undone(world: World, ctx: Context) -> None:
     """Whatever state it is in, it leads on, and the way back leads to what was before."""
     before = [line for line in _portrait(world) if "/r1" not in line]

@@ -26,7 +26,7 @@ def pin(
     streams = ZfsStreams(ctx.zfs.runner)
     for dataset in sources:
         line = line_of(dataset, inventory)
-        guids = {s.guid for s in snapshots if s.dataset == dataset.name} | set(line.bases if line else ())
+        guids = {s.guid for s in snapshots} | set(line.bases if line else ())
         marked = {o.guid for o in _bookmarks(dataset, destination)}
         for guid in sorted(guids - marked):
             found = dataset.origin(guid)
