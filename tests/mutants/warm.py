@@ -29,7 +29,7 @@ from tests.mutants.changes import Change, changed_tree
 
 CPU_S = 120
 """Tests that take longer do not end."""
-PATIENCE_S = 60
+PATIENCE_S = 30
 """What stands still for so long does not end, on whatever machine."""
 Planned = Sequence[tuple[str, Change]]
 Lines = dict[tuple[str, int], list[int]]
