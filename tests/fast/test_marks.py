@@ -186,7 +186,7 @@ def test_no_bookmark_goes_while_the_newest_copy_is_of_nobody_knows_what(
         inventory = Inventory(address="there", lines=(TargetDataset(name="a", bases=bases),))
         holds_and_bookmarks.release(ctx, ctx.destinations[0], (), (source,), inventory)
         assert gone == goes, bases
-    holds_and_bookmarks.release(ctx, ctx.destinations[0], (), (source,), Inventory(place="there"))
+    holds_and_bookmarks.release(ctx, ctx.destinations[0], (), (source,), Inventory(address="there"))
     assert gone == []
 
 

@@ -65,7 +65,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
-FACTS = SimpleNamespace(places="places")
+FACTS = SimpleNamespace(data_paths="places")
 
 
 def host(monkeypatch: pytest.MonkeyPatch, *says: Any) -> Host:
