@@ -1,5 +1,6 @@
 """When a job is due."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from zbackup.model.cron import Cron
 from zbackup.model.schedule import Interval, Retry, Timing
-from zbackup.plan.due import History, back_off, clock_jumped, due, expected_every, offset
+from zbackup.plan.due import DIFFERENT, History, back_off, clock_jumped, due, expected_every, offset
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 ZONE = ZoneInfo("Europe/Berlin")
@@ -58,6 +59,53 @@ def test_after_failures_it_waits_longer_each_time() -> None:
 
 def test_a_failure_from_the_future_is_none() -> None:
     assert when(History(failures=1, failed=at(86_400)), 10) == 40
+
+
+def reason(history: History, now: float, timing: Timing = FIVE) -> str:
+    return due(timing, RETRY, history, at(now), ZONE).reason
+
+
+def test_what_gave_way_is_tried_again_soon_and_not_later_for_its_failures() -> None:
+    gave = History(last=at(0), postponed=at(310), gave_way="a restore")
+    assert (when(gave, 320), reason(gave, 320)) == (340, "postponed: a restore")
+    assert when(replace(gave, postponed=at(86_400)), 320) == 350, "the clock was put back"
+    before = replace(gave, failures=3, failed=at(300))
+    assert when(before, 320) == 340 and when(replace(before, failed=at(310)), 320) == 340
+    after = replace(before, failed=at(311))
+    assert (when(after, 320), reason(after, 320)) == (431, "failed 3 times in a row")
+    assert reason(replace(after, failures=1), 320) == "failed"
+    done = replace(after, failures=0, postponed=None)
+    assert (when(done, 320), reason(done, 320)) == (300, "overdue"), "a failure before its last success"
+
+
+def test_with_more_to_do_it_goes_on_at_once() -> None:
+    more = History(last=at(0), more=True, since=at(5))
+    assert (when(more, 7), reason(more, 7)) == (5, "not done yet")
+    assert reason(replace(more, more=False), 7) == "on schedule"
+
+
+def test_two_clocks_may_differ_by_two_seconds() -> None:
+    assert reason(History(last=at(12)), 10) == "on schedule"
+    assert reason(History(last=at(12.001)), 10).startswith("the last one is from the future")
+    assert reason(History(last=at(0)), 302) == "on schedule"
+    assert clock_jumped((at(0), 0.0), (at(12), 10.0)) is None
+
+
+def test_a_difference_stays_until_something_says_otherwise() -> None:
+    """That another look failed does not disprove it."""
+    different = History(postponed=at(0)).after(DIFFERENT, "table a differs", at(1))
+    assert different.differs and (different.failures, different.postponed) == (1, None)
+    again = different.after("ConnectionFailed", "no answer", at(2))
+    assert (again.differs, again.message, again.failures, again.failed) == (True, "table a differs", 2, at(2))
+    assert again.after(DIFFERENT, "table b differs", at(3)).message == "table b differs"
+    other = History().after("ConnectionFailed", "no answer", at(1))
+    assert not other.differs and other.message == "no answer"
+    assert other.after("PoolFull", "no room", at(2)).message == "no room"
+    assert not replace(different, failures=0).differs
+
+
+def test_what_runs_by_the_calendar_waits_as_long_as_is_said() -> None:
+    assert back_off(Cron.parse("0 3 * * *"), RETRY, 1) == 30
 
 
 def test_cron_is_local_time() -> None:

@@ -61,6 +61,29 @@ def test_nothing_is_mounted_below_what_takes_its_place() -> None:
     assert places == [f"/srv/data{SUFFIX}", None, f"/srv/data{SUFFIX}/other"]
     assert settings_aside(switch, switch.leaving[0])["reservation"] == "none"
     assert all(settings_aside(switch, each)["readonly"] == "on" for each in switch.leaving)
+    assert settings_aside(switch, switch.leaving[1]) == {"readonly": "on"}
+
+
+def below(name: str, number: int = 3) -> CloneDataset:
+    """A dataset of the clone in place of one that production has not."""
+    return replace(PARTS[0], number=number, owner=dataset(name, 40 + number, None), mountpoint=f"/was/{name}")
+
+
+def test_what_production_has_not_any_more_comes_back_where_it_was() -> None:
+    came = planned(parts=(*PARTS, below("tank/data/gone"))).coming[-1]
+    assert (came.name, came.mountpoint) == ("tank/data/gone", "/was/tank/data/gone")
+
+
+def test_a_name_may_be_as_long_as_a_dataset_s() -> None:
+    for length, fits in ((255 - len(SUFFIX), True), (256 - len(SUFFIX), False)):
+        name = "tank/" + "d" * (length - 5)
+        there = replace(DATA, dataset=dataset(name, 1, "/t"))
+        part = replace(PARTS[0], owner=there.dataset)
+        if fits:
+            assert len(planned(roots=(name,), members=(there,), parts=(part,)).aside(name)) == 255
+        else:
+            with pytest.raises(Refused, match="too long a name"):
+                planned(roots=(name,), members=(there,), parts=(part,))
 
 
 def test_a_backup_that_is_aside_belongs_to_what_it_was_of() -> None:
@@ -90,6 +113,7 @@ def test_it_is_given_all_settings_but_ours_and_those_for_life() -> None:
     [
         ({"parts": PARTS[:2]}, "nothing in place of tank/other"),
         ({"members": (DATA, LOG)}, "there is no tank/other here .* create it, empty"),
+        ({"parts": (*PARTS, below("tank/data/a/b"))}, "in place of tank/data/a/b, and none .* tank/data/a: "),
         ({"roots": ("tank/data",)}, "tank/other, which is no dataset of the instance"),
         ({"parts": (replace(PARTS[0], own=frozenset("a"), moving=frozenset("a")), *PARTS[1:])}, "shot @a"),
         ({"members": (replace(DATA, path="legacy"), LOG, OTHER)}, "zfs set mountpoint=/srv/data tank/data"),

@@ -91,12 +91,13 @@ ShipPlan = Steps | UpToDate | NeedsInitial | Divergence
 class _Track:
     """A dataset's line as it will be when the steps so far are done.
 
-    `newest` is the createtxg, here, of its newest copy that is committed.
+    `there` are the guids of what lies there already. `newest` is the createtxg, here, of its newest copy that
+    is committed.
     """
 
     dataset: SourceDataset
     line: str
-    there: set[int]
+    there: frozenset[int]
     bases: tuple[int, ...]
     partial: int | None
     token: str
@@ -110,7 +111,6 @@ class _Track:
         return max(older, key=lambda o: o.createtxg, default=None)
 
     def arrived(self, guid: int) -> None:
-        self.there.add(guid)
         self.bases = (guid,)
         self.partial, self.token = None, ""
 
@@ -150,7 +150,7 @@ def _track(dataset: SourceDataset, inventory: Inventory, resumable: Mapping[str,
     return _Track(
         dataset=dataset,
         line=line.name if line else dataset.name,
-        there={c.guid for c in line.copies} if line else set(),
+        there=frozenset(c.guid for c in line.copies) if line else frozenset(),
         bases=_bases(dataset, line),
         # A partial that cannot be continued is of no guid there can be.
         partial=resumable.get(line.name, -1) if line and partial else None,
