@@ -3,6 +3,8 @@
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -12,7 +14,7 @@ from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.context import Context
 from zbackup.jobs.ship.ship import ship
 from zbackup.model.archive_order import LOG
-from zbackup.model.errors import NotFound, NotResumable, VerificationFailed
+from zbackup.model.errors import NotFound, NotResumable, VerificationFailed, ZbackupError
 from zbackup.model.retention import CONDEMNED
 from zbackup.model.shipping import COMMITTED
 from zbackup.proc.pipeline import Command, Meter
@@ -145,6 +147,34 @@ def test_a_fetch_that_cannot_be_continued_passes_nothing_on(world: World, there:
 
 def receiving(session: ZfsSession) -> Command:
     return session.command(("zfs", "receive", "tank/back"))
+
+
+def test_a_copy_is_held_and_released(world: World, there: ZfsDestination) -> None:
+    with there.connect() as session:
+        copy = session.copies().backups[0].snapshots[0]
+        session.hold("mine", copy)
+        assert session.holds([replace(copy, holds=1)])[copy.guid] == ("mine",)
+        session.release("mine", copy)
+        assert not world.pools.snapshot_called(str(copy)).holds
+
+
+def test_what_arrived_in_part_can_be_given_up(world: World) -> None:
+    ctx = world.context(destinations=(world.destination(),))
+    snapshot(ctx)
+    world.cut = 1
+    with pytest.raises(ZbackupError):
+        ship(ctx, ctx.destinations[0])
+    with adapter(ctx).connect() as session:
+        (line,) = [line for line in session.inventory().lines if line.partial]
+        session.abort(line.name)
+        assert not [line for line in session.inventory().lines if line.partial]
+
+
+def test_what_is_to_go_of_an_archive_goes(there: ZfsDestination) -> None:
+    gone: list[object] = []
+    with there.connect() as session:
+        replace(session, logs=cast(Any, SimpleNamespace(remove=gone.append))).remove_log(cast(Any, "file"))
+    assert gone == ["file"]
 
 
 def test_only_what_it_needs_of_an_encrypted_one_is_asked_and_that_once(

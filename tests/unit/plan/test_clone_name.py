@@ -89,3 +89,10 @@ def test_no_user_has_a_name_that_is_destroyed_without_being_asked(instance: str)
         require_good(name)
         with pytest.raises(UsageError, match="uses for that instance itself"):
             require_wanted(name, own_names(instance))
+
+
+def test_a_clone_of_a_user_s_has_a_good_name_that_zbackup_does_not_use_itself() -> None:
+    require_wanted("mine", own_names("shop"))
+    for name in ("Mine", "a/b", *own_names("shop")):
+        with pytest.raises(UsageError):
+            require_wanted(name, own_names("shop"))
