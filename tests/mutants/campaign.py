@@ -25,6 +25,11 @@ from tests.mutants.changes import Change, changed, changes
 from tests.mutants.warm import Warm
 
 TESTS: dict[str, tuple[str, ...]] = {
+    "zbackup/plan/archive.py": (
+        "tests/unit/jobs/test_archive.py",
+        "tests/unit/engines/mysql/test_archive_follow.py",
+        "tests/unit/engines/mongodb/test_archive.py",
+    ),
     "zbackup/plan": ("tests/unit/plan",),
     "zbackup/engines/mysql/recovery/verify_replay.py": ("tests/unit/engines/mysql",),
     "zbackup/engines/mysql/lock": (
@@ -40,7 +45,9 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "zbackup/engines/mysql/binlog/find_stop.py": ("tests/unit/engines/binlog", "tests/unit/engines/mysql"),
     "zbackup/destinations/copies.py": ("tests/unit/destinations", "tests/fast/test_shipping.py"),
-    "zbackup/destinations/zfs_destination.py": ("tests/fast/test_shipping.py", "tests/fast/test_restore.py"),
+    "zbackup/destinations/zfs_destination.py": (
+        *(f"tests/fast/test_{name}.py" for name in ("destination", "shipping", "restore")),
+    ),
     "zbackup/jobs": ("tests/fast", "tests/unit/jobs"),
 }
 """By the beginning of a module's path, the tests that should find a change of it."""
