@@ -1,6 +1,6 @@
 """What a destination on ZFS says of itself, and what it does to its own copies alone."""
 
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from tests.fast.world import VAULT, World
+from zbackup.destinations.copies import by_home
 from zbackup.destinations.zfs_destination import ZfsDestination, ZfsSession
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.context import Context
@@ -19,6 +20,7 @@ from zbackup.model.retention import CONDEMNED
 from zbackup.model.shipping import COMMITTED
 from zbackup.proc.pipeline import Command, Meter
 from zbackup.proc.ssh import SshHost
+from zbackup.zfs.datasets import Zfs
 
 HOME = f"{VAULT}/shop"
 NOW = "2024-05-01T12:00:00+00:00"
@@ -82,6 +84,22 @@ def test_a_dataset_called_like_an_instance_below_it_is_an_address(world: World) 
     snapshot(ctx)
     ship(ctx, replace(ctx.destinations[0], adapter=same))
     assert same.instances() == [("", "shop")]
+
+
+def test_no_instance_has_a_name_that_none_can_have(world: World, there: ZfsDestination) -> None:
+    world.run(("zfs", "rename", HOME, f"{VAULT}/Bad name"))
+    for each in world.pools.all_snapshots():
+        if str(each).startswith(f"{VAULT}/Bad name/"):
+            each.properties["zbackup:instance"] = "Bad name"
+    assert len(by_home(VAULT, Zfs(world.run).snapshots_below(VAULT))) == 1
+    assert there.instances() == []
+
+
+def test_copies_lie_below_their_instance_and_containers_in_between(
+    world: World, there: ZfsDestination
+) -> None:
+    below = {name.removeprefix(HOME) for name in world.pools.datasets if name.startswith(HOME)}
+    assert below == {"", "/tank", "/tank/db", "/tank/db/log"}
 
 
 def test_a_pool_that_was_not_imported_is_no_empty_one(world: World, there: ZfsDestination) -> None:
@@ -194,11 +212,22 @@ def test_only_what_it_needs_of_an_encrypted_one_is_asked_and_that_once(
     assert asked == [f"{HOME}/tank/db", f"{HOME}/tank/db/log"]
 
 
-def test_a_local_one_needs_no_files_and_says_where_it_lies(there: ZfsDestination, tmp_path: Path) -> None:
+def test_here_no_file_is_needed_and_far_away_a_connection_that_is_closed(
+    there: ZfsDestination, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert (there.here, there.files) == (VAULT, ())
-    far = replace(
-        there, target=SshHost(user="u", host="h", port=22, identity=tmp_path / "id", known_hosts=None)
-    )
+    asked: list[tuple[str, ...]] = []
+
+    def noting(argv: Sequence[str], **_: object) -> str:
+        asked.append(tuple(argv))
+        return ""
+
+    monkeypatch.setattr("zbackup.proc.ssh.secure_files.exists", lambda _: True)
+    host = SshHost(user="u", host="h", identity=tmp_path / "id")
+    far = replace(there, target=host, control=tmp_path / "control", runner=noting)
     assert (far.here, far.files) == ("", (tmp_path / "id",))
-    with suppress(NotFound), far.connect():
-        pass
+    with pytest.raises(NotFound, match="gone away"), far.connect() as session:
+        assert session.command(("zfs", "list")).argv[0] == "ssh"
+        assert asked == []
+        raise NotFound("gone away")
+    assert len(asked) == 1 and asked[0][0] == "ssh" and "exit" in asked[0]

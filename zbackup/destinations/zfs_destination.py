@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import count, pairwise
+from itertools import count
 from pathlib import Path, PurePosixPath
 
 from zbackup.config.units import instance_name_is_valid
@@ -96,7 +96,7 @@ class ZfsSession:
                 zfs.destroy_snapshot(snapshot)
 
     def stream_steps(self, wanted: Sequence[Snapshot]) -> Sequence[StreamStep]:
-        return [StreamStep(copy, base) for base, copy in pairwise((None, *wanted)) if copy]
+        return [StreamStep(copy, base) for base, copy in zip((None, *wanted), wanted, strict=False)]
 
     def size(self, step: StreamStep) -> int:
         return self.zfs.size(self._send(step))
