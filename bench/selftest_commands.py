@@ -3,9 +3,14 @@
 The pages are written to copies: pytest bench/selftest_commands.py (it takes half an hour, and needs the lab).
 """
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -65,3 +70,31 @@ def test_a_section_measures_and_writes_its_table(section: str, tmp_path: Path) -
 def test_a_bucket_is_measured_by_tls_too(tmp_path: Path) -> None:
     page = run(tmp_path, "s3", "--tls", "--mib", "16", "--rounds", "1")
     assert table(page, "s3 tls") != table(PAGE.read_text(), "s3 tls")
+
+
+@pytest.mark.parametrize("section", ["replay", "mongodb-replay"])
+def test_a_bench_that_is_told_to_end_leaves_no_server(section: str) -> None:
+    """Told as soon as it has one: while that starts."""
+    with tempfile.TemporaryDirectory(prefix="zbt-") as name:
+        place = Path(name)
+        place.chmod(0o755)
+        argv = (sys.executable, "-m", "bench", section, "--dry")
+        environment = {**os.environ, "TMPDIR": name}
+        bench = subprocess.Popen(argv, cwd=PAGE.parents[2], env=environment)
+        while not servers_below(place):
+            assert bench.poll() is None
+            time.sleep(0.02)
+        bench.terminate()
+        assert bench.wait(300) == 128 + signal.SIGTERM
+        assert servers_below(place) == []
+
+
+def servers_below(place: Path) -> list[int]:
+    """Processes of servers whose files are there."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (process / "cmdline").read_text(errors="replace").split("\0")
+            if any(word.startswith((f"--datadir={place}/", f"--dbpath={place}/")) for word in words):
+                found.append(int(process.name))
+    return found

@@ -189,7 +189,12 @@ class DatabaseServer:
                 cwd="/",
                 start_new_session=True,
             )
-        self._await_answer(self._process, timeout)
+        try:
+            self._await_answer(self._process, timeout)
+        except BaseException:
+            # Whoever is told to end while it starts leaves no server behind.
+            self.kill()
+            raise
         return self
 
     def stop(self, timeout: float = 60) -> None:

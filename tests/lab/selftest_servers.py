@@ -4,6 +4,7 @@ Not part of the unit tests, for it starts real servers: pytest tests/lab/selftes
 """
 
 import os
+import signal
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ import pytest
 from tests.lab import servers
 from tests.lab.load import Load, rows, verify
 from tests.lab.load_journal import read, summarise
+from tests.lab.mongo_fixture import MongoServer, MongoSettings
 from tests.lab.mysql_fixture import DatabaseServer, ServerFailed, Settings, free_port
 from tests.lab.repeats import some
 from tests.lab.servers.accounts import ZBACKUP_PASSWORD, ZBACKUP_USER
@@ -160,3 +162,21 @@ def test_a_server_that_cannot_start_says_why(server: DatabaseServer, place: Path
     )
     with pytest.raises(ServerFailed, match="no-such-option"):
         DatabaseServer(settings).start()
+
+
+def test_a_server_that_is_given_up_while_it_starts_is_gone(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a bench is told to end."""
+
+    def told_to_end(*_: object) -> None:
+        raise SystemExit(128 + signal.SIGTERM)
+
+    servers.ensure(["mariadb-10.11", "mongodb-6.0"])
+    sql = DatabaseServer(Settings(flavour="mariadb-10.11", datadir=place / "d", run_dir=place / "r"))
+    mongod = MongoServer(MongoSettings(datadir=place / "m", run_dir=place / "mr"))
+    for server in (sql, mongod):
+        monkeypatch.setattr(server, "_await_answer", told_to_end)
+        with pytest.raises(SystemExit), server:
+            pass
+        assert server.pid and not server.running
