@@ -13,6 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+from pymongo import InsertOne, UpdateOne
 
 from bench.disaster_mongodb_ways import (
     Scene,
@@ -100,15 +103,17 @@ def load(made: Stage, gib: float) -> None:
 
 
 def write(made: Stage, transactions: int) -> None:
-    """Small ones, three inserts to one update."""
-    with made.server.client(w=1) as client:
+    """Small ones, three inserts to one update, each an entry of the oplog."""
+    with made.server.client(w=1, retryWrites=False) as client:
         newest = client.shop.t.find_one(sort=[("_id", -1)])
         first = newest["_id"] + 1 if newest else 0
-        for n in range(transactions):
-            if n % 4 == 3:
-                client.shop.t.update_one({"_id": first + n - 1}, {"$set": {"v": f"changed {n}"}})
-            else:
-                client.shop.t.insert_one({"_id": first + n, "k": n, "v": f"value {n} of this document"})
+        client.shop.t.bulk_write([_written(first, n) for n in range(transactions)])
+
+
+def _written(first: int, n: int) -> InsertOne[dict[str, Any]] | UpdateOne:
+    if n % 4 == 3:
+        return UpdateOne({"_id": first + n - 1}, {"$set": {"v": f"changed {n}"}})
+    return InsertOne({"_id": first + n, "k": n, "v": f"value {n} of this document"})
 
 
 def _snapshot(made: Stage) -> int:
