@@ -25,6 +25,7 @@ class Snapshot:
     properties: dict[str, str]
     files: dict[str, Any]
     holds: dict[str, int] = field(default_factory=dict)
+    looked_into: int = 0
 
     def __str__(self) -> str:
         return f"{self.of.name}@{self.name}"

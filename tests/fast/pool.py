@@ -130,6 +130,8 @@ class Pools:
             raise ZfsError(dependent(name, clones))
         if of.partial and of.partial.base == found.guid:
             raise ZfsError(dependent(name, [f"{dataset}/%recv"]))
+        if found.looked_into:
+            raise ZfsError(f"cannot destroy snapshot {name}: dataset is busy")
         if found.holds:
             raise ZfsError(
                 f"cannot destroy snapshot {name}: it's being held. Run 'zfs holds -r {name}' to see holders."

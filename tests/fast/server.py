@@ -212,6 +212,9 @@ class FakeRecovery:
     def check_tables(self, files: Files, progress: Progress) -> Checked:
         return Checked(tables=1, damaged=self.world.damaged_tables)
 
+    def only_reads(self, base: Files, log: BackupFiles) -> bool:
+        return self.world.only_reads
+
     def recover(
         self,
         base: Files,

@@ -67,6 +67,8 @@ def unbroken(argv: tuple[str, ...], mutates: bool, act: Callable[[], Any]) -> An
 class World:
     """State, and the doors to it. `writing`: production commits with every change that is made.
 
+    `only_reads`: a replay does no more with its log, and needs no clone of it.
+
     The stream of number `cut` from now on ends in its middle; `resumed` counts those that were continued.
     """
 
@@ -75,6 +77,7 @@ class World:
         self.notes: list[str] = []
         self.damaged_tables: tuple[str, ...] = ()
         self.cut = self.resumed = 0
+        self.only_reads = True
         self.zfs = FakeZfs(self.pools)
         self.build()
 
@@ -158,6 +161,19 @@ class World:
         self.state.archive = self.dataset_at(LOG).files["log"]
 
     # doors
+
+    @contextmanager
+    def kept_mounted(self, path: Path) -> Iterator[None]:
+        """See zbackup.proc.kept_mounted."""
+        mount, _, name = str(path).partition("/.zfs/snapshot/")
+        snapshot = self.dataset_at(mount).snapshots.get(name)
+        if snapshot is None:
+            raise FileNotFoundError(path)
+        snapshot.looked_into += 1
+        try:
+            yield
+        finally:
+            snapshot.looked_into -= 1
 
     def door(self, argv: tuple[str, ...], act: Callable[[], Result], *, mutates: bool = True) -> Result:
         """Everything that is done passes here."""
@@ -346,6 +362,7 @@ def at_the_doors(current: Callable[[], World]) -> Iterator[None]:
         "zbackup.jobs.clones.clone_datasets.secure_files": files,
         "zbackup.jobs.clones.provision.secure_files": files,
         "zbackup.jobs.clones.lifecycle.secure_files": files,
+        "zbackup.jobs.clones.temporary.kept_mounted": lambda path: current().kept_mounted(path),
         "zbackup.jobs.clones.clone_datasets.server_process": lambda ctx, name: current().server_process(
             ctx, name
         ),

@@ -17,8 +17,10 @@ from zbackup.model.errors import (
     DatasetExists,
     DatasetNotFound,
     NotFound,
+    Refused,
 )
 from zbackup.model.record import CHUNK
+from zbackup.proc.kept_mounted import kept_mounted
 
 __all__ = ["place"]
 
@@ -49,6 +51,24 @@ def test_a_legacy_mountpoint_is_seen_where_it_is(place: Place, tmp_path: Path) -
     finally:
         tool("umount", str(where))
     assert ZFS.filesystems(f"{place.name}/legacy")[0].mountpoint is None
+
+
+def test_a_snapshot_that_is_read_where_it_lies_cannot_be_destroyed(place: Place) -> None:
+    """Not even where ZFS took the mount away that looking in had made, for as long as it is kept."""
+    (place.mountpoint / "file").write_text("there")
+    made = snapshot(place, "read")
+    path = place.mountpoint / ".zfs" / "snapshot" / "read"
+    with kept_mounted(path):
+        with pytest.raises(DatasetBusy):
+            ZFS.destroy_snapshot(made)
+        assert subprocess.run(("umount", str(path)), capture_output=True, check=False).returncode
+        assert (path / "file").read_text() == "there"
+    ZFS.destroy_snapshot(made)
+    for gone in (path, place.mountpoint / ".zfs" / "snapshot" / "none"):
+        with pytest.raises(FileNotFoundError), kept_mounted(gone):
+            pass
+    with pytest.raises(Refused), kept_mounted(place.mountpoint / ".zfs" / "snapshot"):
+        pass
 
 
 def test_exists(place: Place) -> None:

@@ -23,6 +23,10 @@ if [ -e "$home/shut-$1" ]; then
     : > "$home/waiting"
     while [ -e "$home/shut-$1" ]; do sleep 0.1; done
 fi
+if [ "$number" = "$(cat "$home/wait-at")" ]; then
+    : > "$home/waiting"
+    while [ "$number" = "$(cat "$home/wait-at")" ]; do sleep 0.1; done
+fi
 [ "$number" = "$(cat "$home/kill-before")" ] && {{ kill -KILL $PPID; exit 1; }}
 "$real" "$@"
 status=$?
@@ -74,10 +78,15 @@ class ZfsDoor:
         """Let go on what waits, and let pass what comes."""
         (self._home / f"shut-{verb}").unlink(missing_ok=True)
 
+    def wait_at(self, number: int) -> None:
+        """Make the Nth change since `kill` wait before it takes effect, until this is said again."""
+        (self._home / "wait-at").write_text(str(number))
+
     def kill(self, *, before: int = 0, after: int = 0) -> None:
         """Kill the caller of the Nth change from now on, before or after it takes effect; 0: of none."""
         (self._home / "kill-before").write_text(str(before))
         (self._home / "kill-after").write_text(str(after))
+        self.wait_at(0)
         (self._home / "calls").write_text("")
 
     @property

@@ -306,6 +306,10 @@ class Recovery(Protocol):
         """The same for a running server's facts: ServerFacts.server and .version, and where its datasets are
         mounted."""
 
+    def only_reads(self, base: Files, log: BackupFiles) -> bool:
+        """Tell whether recover() does no more than read the files of this log, so that it needs no clone of
+        them."""
+
     def recover(
         self,
         base: Files,

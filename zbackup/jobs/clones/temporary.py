@@ -1,17 +1,19 @@
 """Clones that a recovery makes for itself, and takes away again, or keeps for a look when it fails."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 from zbackup.catalog.local import Catalog
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.context import Context
-from zbackup.model.backup import Backup
+from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.clone import Clone
-from zbackup.model.errors import ZbackupError
+from zbackup.model.errors import Refused, ZbackupError
 from zbackup.model.recovery import Files
 from zbackup.plan.clones.clone_name import log_name
+from zbackup.proc.kept_mounted import kept_mounted
 
 
 @contextmanager
@@ -22,6 +24,38 @@ def removed_on_failure(ctx: Context, clone: Clone, *, keep: bool) -> Iterator[No
     except BaseException:
         _take_away(ctx, clone, keep=keep)
         raise
+
+
+@contextmanager
+def log_source(
+    ctx: Context, catalog: Catalog, made: tuple[Clone, Files], log: Backup, *, keep: bool
+) -> Iterator[tuple[Files, list[Clone]]]:
+    """The log to replay on a clone that was `made`, as log_clone has it; in its snapshot where that will do.
+
+    Making and removing a clone is two dozen commands. The snapshot stays mounted while the body runs.
+    """
+    clone, base = made
+    with ExitStack() as kept:
+        files = _in_snapshot(ctx, catalog, base, log, kept)
+        if files is not None:
+            yield files, [clone]
+            return
+    with log_clone(ctx, catalog, clone, log, keep=keep) as source:
+        yield source
+
+
+def _in_snapshot(ctx: Context, catalog: Catalog, base: Files, log: Backup, kept: ExitStack) -> Files | None:
+    """The log in its snapshot, which is `kept` there; None where a clone is needed, or easier to come by."""
+    try:
+        where = log.browse(catalog.places)
+        for _, now in where.moves:
+            kept.enter_context(kept_mounted(Path(now)))
+    except (Refused, OSError):
+        return None
+    if not ctx.recovery.only_reads(base, BackupFiles(log.record, where)):
+        return None
+    # It has no home: nothing is written beside it, and no server sees it.
+    return Files(record=log.record, where=where, home=Path(where.moves[0][1]), run=base.run, hide=())
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -258,3 +259,13 @@ def test_an_applier_that_waits_for_the_source_is_not_at_the_end_of_the_log() -> 
     assert not _with_source(APPLIER, made).idle
     made.failures.append("gave up")
     assert _with_source(APPLIER, made).error == "gave up"
+
+
+def test_of_a_file_that_is_torn_its_whole_events_are_given(logs: tuple[LogRange, list[Builder]]) -> None:
+    span, (first, _) = logs
+    with span.files[0].open("ab") as file:
+        file.write(b"half an event")
+    torn = replace(span, torn={span.files[0].name: len(first.data)})
+    whole = list(log_events.events(torn, torn.start, annotated=True))
+    span.files[0].write_bytes(first.data)
+    assert whole == list(log_events.events(span, span.start, annotated=True))

@@ -216,3 +216,15 @@ def test_no_room_for_the_log_is_one_line(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("zbackup.proc.secure_files.open_to_append", full)
     with pytest.raises(DatabaseError, match="no space left for the log to be replayed: the pool is full"):
         replay_mysql.copied(span, relay)
+
+
+def test_of_a_file_that_is_torn_its_whole_events_are_copied_and_the_file_stays(span: LogRange) -> None:
+    """In a snapshot nobody can cut it off; of a clone that a server reads, the file itself is cut."""
+    torn = replace(span, torn={span.files[0].name: 150})
+    relay = span.files[0].with_name("relay")
+    relay.mkdir()
+    copies = replay_mysql.copied(torn, relay).files
+    assert [file.stat().st_size for file in copies] == [150, 300, 400]
+    assert [file.stat().st_size for file in span.files] == [200, 300, 400]
+    replay_mysql.cut_torn(torn, os.getuid())
+    assert [file.stat().st_size for file in span.files] == [150, 300, 400]

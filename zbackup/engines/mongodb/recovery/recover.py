@@ -117,6 +117,10 @@ class MongoRecovery:
         require_own_user(server)
         return require_elsewhere(find_program(self.server, server.get("mongod", ""), version), members)[0]
 
+    def only_reads(self, base: Files, log: BackupFiles) -> bool:
+        """A mongod reads an oplog, and writes to do so."""
+        return False
+
     # acting
 
     def recover(

@@ -80,7 +80,7 @@ def _events(log: LogRange, begin: LogPosition, *, annotated: bool) -> Iterator[b
 def _read(file: IO[bytes], path: Path, start: int, log: LogRange) -> Iterator[bytes]:
     """The file's events from there on; in the last file up to the first behind the stop."""
     at, last = start, path.name == log.stop.file and not log.ends_file
-    size = secure_files.size(path)
+    size = log.size(path)
     file.seek(start)
     while at < size:
         behind = last and at >= log.stop.offset

@@ -47,7 +47,6 @@ from zbackup.model.progress import Progress
 from zbackup.model.record import Record
 from zbackup.model.recovery import Checked, Files, Recovered, Serving
 from zbackup.model.target import Stop
-from zbackup.proc import secure_files
 from zbackup.proc.programs import require_elsewhere
 
 
@@ -88,6 +87,11 @@ class MysqlRecovery:
     def _program(self, record: Record) -> tuple[str, ...]:
         found = find_program(self.server, record.engine, record.server, record.server_version)
         return require_elsewhere(found, [mountpoint for _, mountpoint in record.members])
+
+    def only_reads(self, base: Files, log: BackupFiles) -> bool:
+        """MariaDB gets a log through the network, MySQL copies of a small one, or one that is root's."""
+        newest = held_files(base.record, base.where)[-1]
+        return _is_given(base.record, newest, held_files(log.record, log.where))
 
     # acting
 
@@ -228,16 +232,18 @@ class MysqlRecovery:
         ]
         last = last_in_file(within[-1])
         ends_file = last is not None and last.end == point.stop
-        span = LogRange(files=tuple(within), start=start, stop=point.stop, ends_file=ends_file)
-        owner, _ = temporary.server.owner
-        for file in (f for f in files if LogPosition.of(f.name, 0).sequence >= start.sequence):
+        torn: dict[str, int] = {}
+        for file in within:
             if (end := torn_at(file)) is not None:
                 progress.note(f"{file.name} ends within an event, at {end}: what is behind it is left out")
-                secure_files.truncate(file, end, owner)
+                torn[file.name] = end
+        span = LogRange(files=tuple(within), start=start, stop=point.stop, ends_file=ends_file, torn=torn)
         progress.phase("replaying", how_many(point.transactions))
         if temporary.server.flavor == "mysql":
             relay = temporary.server.own.relay
-            if log.home not in temporary.server.files.beside:
+            if log.home in temporary.server.files.beside:
+                replay_mysql.cut_torn(span, temporary.server.owner[0])
+            else:
                 span = replay_mysql.copied(span, relay)
             if hole:
                 hole.fill(temporary.connection)
@@ -256,13 +262,16 @@ class MysqlRecovery:
 def _out_of_sight(base: Files, newest: Path, log: Sequence[Path]) -> Files:
     """The base's files, for a server that does not see the clone of the log, where it need not.
 
-    MariaDB's gets a log through the network, MySQL's copies of a small one, or one that is root's. `newest`
-    is the base's own newest file of the log.
+    `newest` is the base's own newest file of the log.
     """
-    since = LogPosition.of(newest.name, 0).sequence
-    replayed = [file for file in log if LogPosition.of(file.name, 0).sequence >= since]
-    root_only = base.record.server.get(PLAIN_LOG)
-    if base.record.engine == "mysql" and not root_only and not replay_mysql.is_small(replayed):
+    if not _is_given(base.record, newest, log):
         return base
     others = tuple(str(home) for home in base.beside if home != base.home)
     return replace(base, beside=(), hide=(*base.hide, *others))
+
+
+def _is_given(record: Record, newest: Path, log: Sequence[Path]) -> bool:
+    """Tell whether the server gets what is replayed, and need not see where it lies."""
+    since = LogPosition.of(newest.name, 0).sequence
+    replayed = [file for file in log if LogPosition.of(file.name, 0).sequence >= since]
+    return bool(record.engine != "mysql" or record.server.get(PLAIN_LOG) or replay_mysql.is_small(replayed))

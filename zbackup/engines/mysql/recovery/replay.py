@@ -2,8 +2,8 @@
 
 import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from zbackup.engines.mysql.binlog.position import LogPosition
@@ -25,13 +25,15 @@ IDLE_LOOKS = 25
 class LogRange:
     """From `start` to `stop` in `files`, which are all the log's files from start.file to stop.file.
 
-    `ends_file` says that no transaction follows the stop in its file.
+    `ends_file` says that no transaction follows the stop in its file. `torn` has by name where a file ends
+    for a replay, if what is behind that was cut off within an event.
     """
 
     files: tuple[Path, ...]
     start: LogPosition
     stop: LogPosition
     ends_file: bool
+    torn: Mapping[str, int] = field(default_factory=dict)
 
     def is_end(self, position: LogPosition | None) -> bool:
         """Tell whether an applier at `position` has applied exactly this range.
@@ -42,6 +44,10 @@ class LogRange:
             return position is not None
         next_file = (position.sequence, position.offset) == (self.stop.sequence + 1, FIRST_EVENT)
         return self.ends_file and next_file
+
+    def size(self, file: Path) -> int:
+        """Bytes of a file that there are to replay."""
+        return self.torn.get(file.name, secure_files.size(file))
 
     @property
     def total(self) -> int:

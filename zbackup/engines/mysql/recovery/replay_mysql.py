@@ -50,10 +50,19 @@ def copied(log: LogRange, relay: Path) -> LogRange:
         with _room():
             secure_files.write_new(copy, b"", mode=0o640, owner=(facts.st_uid, facts.st_gid))
             with secure_files.open_regular(file) as source, secure_files.open_to_append(copy) as sink:
-                while part := source.read(_AT_ONCE):
+                left = log.size(file)
+                while part := source.read(min(_AT_ONCE, left)):
                     sink.write(part)
+                    left -= len(part)
         copies.append(copy)
     return replace(log, files=tuple(copies))
+
+
+def cut_torn(log: LogRange, owner: int) -> None:
+    """Take from the range's files, which are the owner's, what is behind the end for a replay."""
+    for file in log.files:
+        if (end := log.torn.get(file.name)) is not None:
+            secure_files.truncate(file, end, owner)
 
 
 @contextmanager
