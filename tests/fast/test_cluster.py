@@ -108,7 +108,8 @@ class Asked(Member):
 
 @pytest.fixture
 def members(world: World) -> tuple[Context, ...]:
-    """The config server and a shard, each with two backups."""
+    """The config server and a shard, each with two backups. An oplog is read by a mongod on a clone."""
+    world.only_reads = False
     found = tuple(
         world.context(instance=name, engine_name="mongodb", engine=Member(world, name, role))
         for name, role in (("config", CONFIG), ("shard", SHARD))

@@ -65,7 +65,11 @@ class Recovery(Table):
     workers: StrictInt = Field(
         default=0, ge=0, le=1024, description="parallel appliers of the log; 0: as many as suit the machine"
     )
-    memory: Memory = Field(default=256 * 1024**2, description="buffer pool of a recovered server")
+    memory: Memory = Field(
+        default=256 * 1024**2,
+        description="buffer pool of a recovered server; a MariaDB has more while it recovers, where memory "
+        "is free",
+    )
     stall: Seconds = Field(
         default=1800.0,
         description="a temporary server that has neither used CPU nor read, written or replayed anything for "

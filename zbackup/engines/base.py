@@ -303,12 +303,10 @@ class Recovery(Protocol):
         """Raise Refused when a server on the backup's files is not to be handed over like that."""
 
     def check_version(self, server: Mapping[str, str], version: str, members: Sequence[str] = ()) -> str:
-        """The same for a running server's facts: ServerFacts.server and .version, and where its datasets are
-        mounted."""
+        """The same for a running server: ServerFacts.server and .version, and where its datasets are."""
 
     def only_reads(self, base: Files, log: BackupFiles) -> bool:
-        """Tell whether recover() does no more than read the files of this log, so that it needs no clone of
-        them."""
+        """Tell whether recover() only reads the files of this log, and so needs no clone of them."""
 
     def recover(
         self,
@@ -335,7 +333,7 @@ class Recovery(Protocol):
     def add_log(self, files: BackupFiles, added: Sequence[AddedFile], progress: Progress) -> LogSpan:
         """Put log files that go on behind a backup's own into a clone of it; returns the log that is there.
 
-        The first is the one that the backup's log ends in (Record.log_to), and the others follow it. Raise
+        The first is the one that its log ends in (Record.log_to), and the others follow it. Raise
         NotRecoverable, before anything is changed, when it is another one.
         """
 
@@ -343,10 +341,8 @@ class Recovery(Protocol):
         """See LogReader.history, of the log in a clone's files, by a temporary server on them."""
 
     def images(self, parts: Sequence[BackupFiles], subject: Transaction) -> Iterator[str]:
-        """The rows of one transaction before and after, in lines for people, in the engine's own words.
-
-        `parts` are of the log that holds it, as for LogReader.find.
-        """
+        """The rows of one transaction before and after, in lines for people in the engine's own words.
+        `parts` are of the log that holds it, as for LogReader.find."""
 
     def check_tables(self, files: Files, progress: Progress) -> Checked:
         """Have a server read and check every table of a clone that was recovered and that no server runs on.

@@ -39,6 +39,7 @@ from zbackup.model.progress import Silent
 from zbackup.model.schedule import Interval
 from zbackup.model.snapshot import Snapshot
 from zbackup.plan.recovery.drills import DrillPlan
+from zbackup.proc import memory
 
 PASSED = Verdict(backup="backup-1", name="zbackup-1", at=NOON, to=NOON, tables=3)
 FAILED = replace(PASSED, backup="backup-2", name="zbackup-2", why="it does not open")
@@ -155,8 +156,8 @@ def test_without_a_backup_and_beside_a_restore_there_is_none(monkeypatch: pytest
 
 def test_memory_that_zfs_would_give_back_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "meminfo").write_text("MemTotal: 4096 kB\nMemAvailable: 1024 kB\n")
-    monkeypatch.setattr(guard, "MEMINFO", tmp_path / "meminfo")
-    monkeypatch.setattr(guard, "ARCSTATS", tmp_path / "arcstats")
+    monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(memory, "ARCSTATS", tmp_path / "arcstats")
     assert memory_short(1 << 20) == ""
     assert memory_short(3 << 20) == "1 MiB of memory are available, and 3 MiB are needed"
     (tmp_path / "arcstats").write_text("9 1 0x01\nname type data\nsize 4 3145728\nc_min 4 1048576\n")

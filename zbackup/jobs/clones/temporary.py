@@ -47,7 +47,7 @@ def log_source(
 def _in_snapshot(ctx: Context, catalog: Catalog, base: Files, log: Backup, kept: ExitStack) -> Files | None:
     """The log in its snapshot, which is `kept` there; None where a clone is needed, or easier to come by."""
     try:
-        where = log.browse(catalog.places)
+        where = log.browse(catalog.all_datasets)
         for _, now in where.moves:
             kept.enter_context(kept_mounted(Path(now)))
     except (Refused, OSError):

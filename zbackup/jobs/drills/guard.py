@@ -4,7 +4,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import everywhere
@@ -14,6 +13,7 @@ from zbackup.model.errors import Postponed, VerificationFailed, ZbackupError
 from zbackup.model.progress import Progress
 from zbackup.plan.clones.clone_name import drill_name, log_name, recovery_of
 from zbackup.proc.lock import exclusive, holder
+from zbackup.proc.memory import available
 from zbackup.zfs.facts import ZfsFacts
 
 POLL_S = 1.0
@@ -23,8 +23,6 @@ LOOK_EVERY = 10
 LEAST_FREE = 0.05
 """Of the pool. Less than what a drill may not fetch into: one that was let do that is not ended for it."""
 
-MEMINFO = Path("/proc/meminfo")
-ARCSTATS = Path("/proc/spl/kstat/zfs/arcstats")
 
 # A recovery runs up to two servers side by side, which need more than their caches.
 SERVERS, BESIDE = 2, 256 * 1024**2
@@ -71,7 +69,7 @@ def room_short(ctx: Context) -> str:
 
 def memory_short(needed: int) -> str:
     """Return why a drill must wait for memory; "" where there is enough, or nobody says how much there is."""
-    free = _available()
+    free = available()
     if free is None or free >= needed:
         return ""
     return f"{free >> 20} MiB of memory are available, and {needed >> 20} MiB are needed"
@@ -80,21 +78,6 @@ def memory_short(needed: int) -> str:
 def memory_needed(ctx: Context) -> int:
     """Bytes that a drill of this instance's takes."""
     return SERVERS * ctx.recovery.memory + BESIDE
-
-
-def _available() -> int | None:
-    """Tell what programs can have: ZFS gives back what is in its cache, which Linux does not count as
-    such."""
-    try:
-        lines = (line.split() for line in MEMINFO.read_text().splitlines())
-        free = next(int(words[1]) * 1024 for words in lines if words[0] == "MemAvailable:")
-    except (OSError, ValueError, IndexError, StopIteration):
-        return None
-    with suppress(OSError, ValueError, IndexError):
-        rows = (line.split() for line in ARCSTATS.read_text().splitlines())
-        arc = {words[0]: int(words[2]) for words in rows if len(words) == 3 and words[2].isdigit()}
-        free += max(0, arc.get("size", 0) - arc.get("c_min", 0))
-    return free
 
 
 @dataclass(slots=True)

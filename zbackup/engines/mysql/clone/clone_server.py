@@ -15,6 +15,7 @@ from zbackup.engines.mysql.clone.accounts import Account
 from zbackup.engines.mysql.clone.disk_full_guard import killed_when_full
 from zbackup.engines.mysql.clone.error_log_tail import error_log_tail
 from zbackup.engines.mysql.clone.keyring import own_copy
+from zbackup.engines.mysql.clone.recovery_memory import for_crash_recovery
 from zbackup.engines.mysql.clone.server_options import OwnPaths, Shape, arguments
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server.connection import (
@@ -101,15 +102,16 @@ class CloneServer:
             secure_files.replace(index, content, mode=0o640, owner=self.owner)
 
     @contextmanager
-    def temporary(self, before: str = "") -> Iterator["Temporary"]:
+    def temporary(self, before: str = "", *, recovers: bool = False) -> Iterator["Temporary"]:
         """A server for our own use only, with an account of ours; gone at the end whatever happens.
 
-        `before` are statements, one a line, that are run first.
+        `before` are statements, one a line, that are run first. One that `recovers` has a backup's files as
+        they were found.
         Killed when the body fails: one that is stuck would take its time to stop, and nobody needs its files.
         Raise DatabaseError, with the end of its log, when it ends before it is asked to, or the pool is full.
         """
         with (
-            self._ours(self._shape(replaying=True), before) as temporary,
+            self._ours(self._shape(replaying=True, recovers=recovers), before) as temporary,
             self._last_words(temporary.process),
         ):
             yield temporary
@@ -126,7 +128,7 @@ class CloneServer:
             with self._staying(serving) as temporary:
                 yield temporary
             return
-        with self.temporary() as temporary:
+        with self.temporary(recovers=True) as temporary:
             yield temporary
             temporary.hand_over()
         if serving:
@@ -134,7 +136,8 @@ class CloneServer:
 
     @contextmanager
     def _staying(self, serving: Serving) -> Iterator["Temporary"]:
-        shape = replace(self._shape(replace(serving, read_only=False), replaying=True), stays=True)
+        shape = self._shape(replace(serving, read_only=False), replaying=True, recovers=True)
+        shape = replace(shape, stays=True)
         secure_files.set_mode(self.own.run, 0o700)
         with ExitStack() as ended:
             process, account = self._begun(shape, "", ended)
@@ -166,13 +169,13 @@ class CloneServer:
         """
         secure_files.set_mode(self.own.run, 0o755)
         with ExitStack() as ended:
-            shape = replace(self._shape(serving), calls_out=calls_out)
+            shape = replace(self._shape(serving, recovers=True), calls_out=calls_out)
             process, account = self._begun(shape, before, ended)
             with self._given_up_when_full(process), self._last_words(process):
                 # Refused at all, the init file failed, and what it should have done may not be done.
                 temporary = self._entered(process, account, patience=0)
                 yield temporary
-                temporary.leave(after)
+                temporary.leave(after, serving)
             # It goes on: what would end it is forgotten.
             ended.pop_all()
 
@@ -260,10 +263,13 @@ class CloneServer:
             secure_files.unlink(left)
         return launch(argv, confinement, self.own.output, note=self.files.process, environment=environment)
 
-    def _shape(self, serving: Serving = PRIVATE, *, replaying: bool = False) -> Shape:
+    def _shape(self, serving: Serving = PRIVATE, *, replaying: bool = False, recovers: bool = False) -> Shape:
+        memory = serving.memory or self.memory
+        if recovers and not serving.limits.memory:
+            memory = for_crash_recovery(memory, self.flavor, self.files.record.server)
         return Shape(
             server_id=random.SystemRandom().randrange(2**31, 2**32),
-            memory=serving.memory or self.memory,
+            memory=memory,
             workers=self.workers,
             port=serving.port,
             read_only=serving.read_only,
@@ -360,12 +366,15 @@ class Temporary:
         """See CloneServer.progressing; `others` work with it."""
         return self.server.progressing(self.process, *others)
 
-    def leave(self, after: Sequence[str] = ()) -> None:
-        """Remove our account, and run these statements: this session keeps its privileges to its end."""
+    def leave(self, after: Sequence[str] = (), serving: Serving | None = None) -> None:
+        """Remove our account, and run these statements: this session keeps its privileges to its end. What
+        memory the server had to recover with it gives back, where it goes on `serving`."""
         with self.progressing():
             self.account.drop(self.connection)
             for statement in after:
                 self.connection.execute(statement)
+            if serving and (last := self._given_back(serving)):
+                self.connection.hand_in(last)
         self.connection.close()
 
     def settle(self, serving: Serving) -> None:
@@ -374,7 +383,11 @@ class Temporary:
         with self.progressing():
             for statement in settling.taken_back(flavor, self.server.files.record.server):
                 self.connection.execute(statement)
-        self.leave(settling.at_last(flavor, read_only=serving.read_only))
+        self.leave(settling.at_last(flavor, read_only=serving.read_only), serving)
+
+    def _given_back(self, serving: Serving) -> str:
+        has = int(self.connection.one("SELECT @@innodb_buffer_pool_size AS size")["size"])
+        return settling.given_back(self.server.flavor, has, serving.memory or self.server.memory)
 
     def hand_over(self, after: Sequence[str] = ()) -> None:
         """Remove what we brought along, see leave, and stop the server in good order.

@@ -35,6 +35,16 @@ def taken_back(flavor: str, recorded: Mapping[str, str]) -> list[str]:
     return [f"SET GLOBAL {name} = {value}" for name, value in values.items()]
 
 
+def given_back(flavor: str, has: int, wanted: int) -> str:
+    """The statement by which a buffer pool of so many bytes gets the wanted size; "" where it is no larger.
+
+    A crash recovery of MariaDB's may have got more (recovery_memory). Pages are written to their files for
+    this, which nobody needs to wait for.
+    """
+    larger = flavor == "mariadb" and has > wanted
+    return f"SET GLOBAL innodb_buffer_pool_size = {wanted}" if larger else ""
+
+
 def at_last(flavor: str, *, read_only: bool) -> list[str]:
     """Statements for when our account is no more: write out what is in memory alone, then close the door.
 

@@ -40,7 +40,7 @@ def adopt(server: CloneServer, adoption: Adoption, progress: Progress) -> None:
                 follow(temporary, adoption.source)
         return
     progress.phase("masking", "on a socket that nobody else can reach")
-    with server.temporary(before) as temporary:
+    with server.temporary(before, recovers=True) as temporary:
         with temporary.progressing():
             _make_its_own(temporary, adoption, newest)
         _prepare(temporary, adoption.prepare)

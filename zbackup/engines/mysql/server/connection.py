@@ -4,8 +4,7 @@ import math
 import ssl
 import struct
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from types import TracebackType
+from contextlib import contextmanager, suppress
 from typing import Any, NoReturn, Self, cast
 
 import pymysql
@@ -212,17 +211,20 @@ class Connection:
 
     def close(self) -> None:
         """End the session. Lost already is fine."""
-        try:
+        with suppress(pymysql.MySQLError):
             self._raw.close()
-        except pymysql.MySQLError:
-            return
+
+    def hand_in(self, statement: str) -> None:
+        """Give the server a statement and hang up: it goes on with that, and nobody hears how it ends."""
+        raw: Any = self._raw
+        with suppress(pymysql.MySQLError):
+            raw._execute_command(COMMAND.COM_QUERY, statement)
+        raw._force_close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -1,0 +1,21 @@
+"""The buffer pool of a server that goes through a redo log."""
+
+from collections.abc import Mapping
+
+from zbackup.proc.memory import available
+
+SHARE = 4
+"""One part in so many of the memory that is free is taken at most."""
+
+
+def for_crash_recovery(memory: int, flavor: str, recorded: Mapping[str, str]) -> int:
+    """Bytes: `memory`, or more where MariaDB recovers sooner with that. `recorded` is Record.server.
+
+    It keeps what it reads of the redo log in the pool, beside the pages that it changes. Where these find no
+    room it writes pages to their files meanwhile, and where the log finds none, it is read in parts: of
+    180 MiB with a pool of 256 MiB all pages were written, in 160 syncs, and with 512 MiB none.
+    """
+    if flavor != "mariadb":
+        return memory
+    wanted = 2 * int(recorded.get("innodb_log_file_size") or 0)
+    return max(memory, min(wanted, (available() or 0) // SHARE))
