@@ -123,12 +123,12 @@ def require_complete(report: CopyReport) -> None:
         raise CopyIncomplete(f"production did not take {report.refused} rows or views: {first}")
 
 
-def confirmed(*, yes: bool) -> Confirm:
-    """Ask on a terminal: Declined for no, UsageError where nobody can be asked."""
+def confirmed(*, yes: bool) -> Confirm | None:
+    """Ask on a terminal, and nobody with `yes`: Declined for no, UsageError where nobody can be asked."""
+    if yes:
+        return None
 
     def ask(report: CopyReport) -> None:
-        if yes:
-            return
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise UsageError("changing what production has must be confirmed: add --yes (--dry-run shows it)")
         for line in _plan_lines(report):

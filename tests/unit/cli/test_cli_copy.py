@@ -1,5 +1,6 @@
 """zbackup copy as it reads its words and says what it did."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from tests.unit.copied import BESIDE, DONE, ORDERS, PLANNED
 from zbackup.cli import copy
 from zbackup.jobs.copy import after_restore
+from zbackup.jobs.copy import copy as job
 from zbackup.jobs.copy.copy import CopyReport, require_sensible
 from zbackup.model.copying import CopyWish, Difference, TableName
 from zbackup.model.errors import CopyIncomplete, Taken, UsageError
@@ -88,10 +90,42 @@ def test_a_clone_whose_copy_fails_is_kept_and_the_command_that_goes_on_is_told(
     assert len(said) == 2 and gone == ["good"]
 
 
+@pytest.mark.parametrize(("changed", "yes", "looks"), [(False, True, 0), (False, False, 1), (True, True, 1)])
+def test_rows_are_looked_at_first_where_somebody_is_asked_or_they_may_differ(
+    monkeypatch: pytest.MonkeyPatch, changed: bool, yes: bool, looks: int
+) -> None:
+    looked: list[object] = []
+    shown: list[CopyReport] = []
+    session = SimpleNamespace(
+        plan=lambda: PLANNED.plan,
+        compare=lambda step: looked.append(step) or Difference(missing=5, changed=None),
+        act=lambda _: DONE.tables,
+    )
+    copier = SimpleNamespace(require_account=lambda _: "", session=lambda *_: nullcontext(session))
+    telling = SimpleNamespace(note=print, phase=lambda *_: None)
+    ctx: Any = SimpleNamespace(copier=lambda: copier, progress=telling, instance="shop")
+    clone = SimpleNamespace(id="c", masked=False)
+    for name, answer in (
+        ("find", (ctx, None, None)),
+        ("find_again", (clone, None)),
+        ("require_ready", None),
+        ("working_on", nullcontext()),
+        ("entered", nullcontext()),
+    ):
+        monkeypatch.setattr(job, name, lambda *_, answer=answer: answer)
+    wish = replace(WISH, missing=True, changed=changed)
+    report = job.copy((), "good", wish, None if yes else shown.append)
+    assert (len(looked), len(shown)) == (looks, 0 if yes else 1)
+    # Of those that were put back as they were found, three: two are there, and one was not taken.
+    assert report.differences[ORDERS].missing == (5 if looks else 3)
+    assert BESIDE not in report.differences
+
+
 def test_nobody_is_overwritten_unasked() -> None:
+    ask = copy.confirmed(yes=False)
+    assert ask and copy.confirmed(yes=True) is None
     with pytest.raises(UsageError, match="--yes"):
-        copy.confirmed(yes=False)(PLANNED)
-    copy.confirmed(yes=True)(PLANNED)
+        ask(PLANNED)
     view = replace(PLANNED.plan.steps[0], action="view")
     assert not replace(PLANNED.plan, steps=(view,)).overwrites
     assert replace(PLANNED.plan, steps=(replace(view, overwrites=True),)).overwrites

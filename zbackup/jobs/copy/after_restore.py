@@ -15,7 +15,7 @@ def require_possible(ctx: Context, wish: CopyWish) -> None:
     copier_of(ctx).require_account(wish.schemas)
 
 
-def copy_and_destroy(ctx: Context, name: str, wish: CopyWish, confirm: Confirm) -> CopyReport:
+def copy_and_destroy(ctx: Context, name: str, wish: CopyWish, confirm: Confirm | None) -> CopyReport:
     """Copy out of the clone of that name, and destroy it when all that was wished for is there.
 
     Raise what `copy` raises; the clone is kept then, and where production did not take all rows, and it is

@@ -54,9 +54,11 @@ def copier_of(ctx: Context) -> Copier:
 
 
 def copy(
-    contexts: Sequence[Context], name: str, wish: CopyWish, confirm: Confirm, *, dry_run: bool = False
+    contexts: Sequence[Context], name: str, wish: CopyWish, confirm: Confirm | None, *, dry_run: bool = False
 ) -> CopyReport:
     """Copy out of the clone of that name; see CopyWish. With `dry_run` nothing is changed in production.
+
+    Nobody is asked where `confirm` is None: rows that are missing are put back as they are found then.
 
     Raise UsageError, NotFound, Refused or Taken before anything is changed; DatabaseError or
     VerificationFailed when it could not be finished: the same wish goes on with it.
@@ -75,16 +77,27 @@ def copy(
             plan = session.plan()
             for note in plan.notes:
                 ctx.progress.note(note)
-            compared = [step for step in plan.steps if step.action == "rows"]
+            rows = [step for step in plan.steps if step.action == "rows"]
+            compared = rows if wish.changed or confirm or dry_run else []
             differences = {step.source: session.compare(step) for step in compared}
             report = CopyReport(instance=ctx.instance, clone=name, plan=plan, differences=differences)
             if dry_run:
                 return report
-            if plan.overwrites:
+            if plan.overwrites and confirm:
                 confirm(report)
-            report = replace(report, tables=session.act(plan))
+            tables = session.act(plan)
+            report = replace(report, tables=tables, differences=differences or _put_back(tables))
     log.info("copy.finished", clone=name, tables=len(report.tables), refused=report.refused)
     return report
+
+
+def _put_back(tables: Sequence[CopiedTable]) -> dict[TableName, Difference]:
+    """Return the differences of tables whose missing rows were put back as they were found."""
+    return {
+        table.source: Difference(missing=table.inserted + table.refused, changed=None)
+        for table in tables
+        if table.action == "rows"
+    }
 
 
 def require_true(clone: Clone) -> None:
