@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from bench import dumpers
 from bench.disaster_turns import Rows
 from bench.disaster_ways import DUMP, HAND, PHYSICAL, SCENES, WAYS, ZBACKUP
 from bench.guest import in_a_guest
@@ -98,6 +99,7 @@ def measured(
         # No more than it needs: a pool takes fresh room first, and what was written once stays in the file.
         disk = f"{int(24 + 2.6 * gib)}G"
         words = [server, str(gib), str(rounds), str(transactions), *scenes]
+        dumpers.fetch()  # a guest has no network
         module = "bench.disaster_mongodb" if server == MONGODB else "bench.disaster_in_guest"
         status = in_a_guest(module, [str(out), *words], directory, (disk,) * 3, "3h")
         under = circumstances("python -m bench disaster")

@@ -22,6 +22,7 @@ from bench.disaster_ways import (
     FETCHED,
     HAND,
     IN_PLACE,
+    MYDUMPER,
     PHYSICAL,
     RECEIVE,
     ZBACKUP,
@@ -29,11 +30,13 @@ from bench.disaster_ways import (
     Way,
     by_dump,
     by_hand,
+    by_mydumper,
     by_physical,
     by_receive,
     by_zbackup,
     cold,
     take_dump,
+    take_mydumper,
     take_physical,
 )
 from bench.guest import end_in_order
@@ -169,7 +172,10 @@ def _takes(made: Stage, others: Path, dumped: bool) -> dict[str, Take]:
     takes: dict[str, Take] = {ZBACKUP: partial(_snapshot, made)}
     if made.kind == "mariadb":
         takes[PHYSICAL] = partial(take_physical, made, others / "physical")
-    return {**takes, DUMP: partial(take_dump, made, others / "dump.sql")} if dumped else takes
+    if dumped:
+        takes[DUMP] = partial(take_dump, made, others / "dump.sql")
+        takes[MYDUMPER] = partial(take_mydumper, made, others / "mydumper")
+    return takes
 
 
 def _snapshot(made: Stage) -> int:
@@ -203,7 +209,10 @@ def _ways(made: Stage, others: Path, dumped: bool) -> dict[str, Way]:
     ways: dict[str, Way] = {ZBACKUP: by_zbackup("--to", "latest"), HAND: by_hand}
     if made.kind == "mariadb":
         ways[PHYSICAL] = by_physical(others / "physical")
-    return {**ways, DUMP: by_dump(others / "dump.sql")} if dumped else ways
+    if dumped:
+        ways[DUMP] = by_dump(others / "dump.sql")
+        ways[MYDUMPER] = by_mydumper(others / "mydumper")
+    return ways
 
 
 def _near(place: str, newest: str) -> dict[str, Way]:
@@ -227,9 +236,9 @@ def gone(made: Stage) -> Iterator[None]:
 
 
 def measure(name: str, scene: Scene, ways: Mapping[str, Way], rounds: int, note: Note) -> None:
-    """All ways in turn; a dump once."""
+    """All ways in turn; dumps once."""
     turns: dict[str, Turn] = {way: partial(run_it, scene) for way, run_it in ways.items()}
-    in_turn(name, turns, rounds, note, once=frozenset({DUMP}))
+    in_turn(name, turns, rounds, note, once=frozenset({DUMP, MYDUMPER}))
 
 
 if __name__ == "__main__":

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bench import dumpers
 from bench.disaster_turns import Spent, Stopwatch, size_of
 from bench.replay import LOG_FILES, TOOLS
-from tests.lab import servers
 from tests.lab.demo_stage import Stage, Zbackup
 from tests.lab.mysql_fixture import DatabaseServer, Settings
 from tests.lab.pool import run
@@ -20,12 +20,13 @@ from tests.lab.server_user import SERVER_UID
 ZBACKUP, HAND, PHYSICAL, DUMP = "zbackup", "hand", "physical", "dump"
 IN_PLACE, FETCHED, RECEIVE = "zbackup there", "zbackup fetched", "receive"
 BY_SSH, FROM_S3, RECEIVE_BY_SSH = "zbackup by ssh", "zbackup from S3", "receive by ssh"
-APPLY_OPS, PYMONGO = "hand, applyOps", "pymongo"
+APPLY_OPS, PYMONGO, MYDUMPER = "hand, applyOps", "pymongo", "mydumper"
 WAYS = {
     ZBACKUP: "zbackup",
     HAND: "zfs clone, start, pipe",
     PHYSICAL: "mariadb-backup",
     DUMP: "dump, load, pipe",
+    MYDUMPER: "mydumper, myloader, pipe",
     IN_PLACE: "zbackup, on the copies' pool",
     FETCHED: "zbackup, fetched",
     RECEIVE: "zfs send and receive, start",
@@ -273,8 +274,46 @@ def take_dump(made: Stage, where: Path) -> int:
     return size_of(where)
 
 
+Load = Callable[[Scene, Settings], None]
+"""Brings what was dumped into a running server."""
+
+
 def by_dump(taken: Path) -> Way:
-    """Into a new server that was made before, as quick to load as servers allow."""
+    """The dump of one program, through a client."""
+
+    def load(scene: Scene, settings: Settings) -> None:
+        client = [*_client(scene, settings), "--init-command=SET sql_log_bin=0"]
+        with taken.open("rb") as dump:
+            subprocess.run(client, stdin=dump, check=True)
+
+    return into_a_new_server(load)
+
+
+def take_mydumper(made: Stage, where: Path) -> int:
+    """All schemas of users, by two threads. Returns its size in bytes."""
+    schemas = sorted({name.partition(".")[0] for name in made.server.tables()})
+    _mydumper("mydumper", made.server.settings, f"--outputdir={where}", f"--regex=^({'|'.join(schemas)})\\.")
+    return size_of(where)
+
+
+def by_mydumper(taken: Path) -> Way:
+    """By two threads."""
+
+    def load(_: Scene, settings: Settings) -> None:
+        _mydumper("myloader", settings, f"--directory={taken}", "--overwrite-tables")
+
+    return into_a_new_server(load)
+
+
+def _mydumper(program: str, settings: Settings, *options: str) -> None:
+    root = dumpers.fetch()
+    login = (f"--socket={settings.socket}", "--user=root", "--threads=2")
+    argv = (str(root / "usr/bin" / program), *login, *options)
+    _quietly(*argv, environment=dumpers.environment(root))
+
+
+def into_a_new_server(load: Load) -> Way:
+    """One that was made before, as quick to load as servers allow."""
 
     def way(scene: Scene, name: str) -> Spent:
         with _home(scene, name, "files") as home:
@@ -289,12 +328,7 @@ def by_dump(taken: Path) -> Way:
             server.prepare()
             watch = Stopwatch()
             with server:
-                with taken.open("rb") as dump:
-                    subprocess.run(
-                        [*_client(scene, settings), "--init-command=SET sql_log_bin=0"],
-                        stdin=dump,
-                        check=True,
-                    )
+                load(scene, settings)
                 pipe(scene, settings, _log(scene))
                 ask(server)
                 spent = watch.spent()
@@ -350,8 +384,3 @@ def _quietly(*argv: str, environment: Mapping[str, str] | None = None) -> None:
     done = subprocess.run(argv, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         sys.exit(f"{' '.join(argv)} failed: {done.stderr[-2000:]}")
-
-
-def fetch(flavours: list[str]) -> None:
-    """The servers, before a guest is started that has no network."""
-    servers.ensure(flavours)
