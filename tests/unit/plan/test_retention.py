@@ -278,3 +278,19 @@ def a_year(minutes: int, shortest: str) -> list[int]:
     by_rule = [r.partition(" 2")[0] for k in found.keep for r in k.reasons]
     names = (shortest.partition(" for")[0], "hourly", "daily", "weekly", "monthly", "yearly")
     return [by_rule.count(name) for name in names]
+
+
+def test_a_snapshot_for_its_log_takes_no_base_s_place_in_a_tier() -> None:
+    log = made(1, MAY, purpose="log", log=("log", 1, 1))
+    bases = [made(n, MAY + timedelta(minutes=n), log=("log", 1, n)) for n in (2, 3, 70)]
+    found = kept(plan([log, *bases], policy("hourly for 2 days"), MAY + timedelta(hours=2)))
+    assert any("hourly" in why for why in found["backup-2"])
+    assert not any("hourly" in why for why in found.get("backup-1", ()))
+
+
+def test_of_bases_that_lead_as_far_the_one_that_stays_anyway_serves_the_window() -> None:
+    day = [made(n, MAY + timedelta(hours=hour), log=("log", 1, n)) for n, hour in enumerate((10, 11, 20), 1)]
+    rules = policy("daily for 7 days", window=Span(5, "hour"))
+    found = plan(day, rules, MAY + timedelta(hours=20, minutes=30))
+    assert gone(found) == ["backup-2"]
+    assert any("the 5-hour window" in why for why in kept(found)["backup-1"])
