@@ -59,11 +59,24 @@ def test_without_a_login_none_is_told() -> None:
     assert environment("mongodb", 1, None)["MONGODB_URI"] == url("mongodb", 1, None)
 
 
+def test_each_server_s_programs_find_what_they_look_at() -> None:
+    me = Login("me", "secret")
+    there = url("mongodb", 7, me)
+    assert there == "mongodb://me:secret@127.0.0.1:7/?authSource=admin&directConnection=true"
+    assert environment("mongodb", 7, me) == {"DATABASE_URL": there, "MONGODB_URI": there}
+    plain = {"DATABASE_URL": "mysql://127.0.0.1:7/", "MYSQL_HOST": "127.0.0.1", "MYSQL_TCP_PORT": "7"}
+    assert environment("mysql", 7, None) == plain
+    known = {"DATABASE_URL": url("mysql", 7, me), "MYSQL_USER": "me", "MYSQL_PWD": "secret"}
+    assert environment("mysql", 7, me) == plain | known
+
+
 @pytest.mark.parametrize(
     ("until", "protected", "verdict"),
     [
         (None, None, "runs"),
         (3600, None, "runs"),
+        (1801, None, "runs"),
+        (1800, None, "ends soon"),
         (1799, None, "ends soon"),
         (1, None, "ends soon"),
         (0, None, "over"),
@@ -85,3 +98,9 @@ def test_a_lease_ends_and_protection_holds_it_up(
     )
     assert judge(clone, NOON, WARN) == verdict
     assert (end_of(clone) is None) == (until is None)
+
+
+def test_protection_never_shortens_a_lease() -> None:
+    for until, protected, end in ((60, 90, 90), (90, 60, 90)):
+        clone = replace(CLONE, until=at(until).isoformat(), protected=at(protected).isoformat())
+        assert end_of(clone) == at(end)

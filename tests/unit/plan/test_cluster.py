@@ -115,3 +115,12 @@ def test_a_part_of_a_second_is_refused_and_what_counts_from_now_is_rounded() -> 
         of_moment(parse_moment("2024-05-01 10:02:03.5Z", ZONE, at(0)))
     ago = Moment(at(0.25), "-15m", ZONE)
     assert of_moment(ago) == ClusterTime(BEGIN, 0)
+
+
+def test_a_whole_second_needs_no_more_than_itself_and_one_within_needs_its_end() -> None:
+    facts = member((0, 10))
+    assert holds(facts, ClusterTime(BEGIN + 10, 0)) and not holds(facts, ClusterTime(BEGIN + 10, 1))
+    assert holds(facts, ClusterTime(BEGIN + 9, 1))
+    assert newest({"a": member((0, 10), end=(7, 3)), "b": member((0, 10), end=(8, 1))}, ZONE) == ClusterTime(
+        BEGIN + 7, 3
+    )

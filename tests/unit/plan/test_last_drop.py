@@ -1,6 +1,7 @@
 """Which drop is the last that dropped something, however the log is cut into files."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -123,3 +124,37 @@ def test_files_make_no_difference(files: list[list[str]]) -> None:
             place = each
         gone = event in ("drop", "drop all", "rename away", "rename in capitals")
     assert number(told("shop.orders", "drop", *files).found) == place
+
+
+def seen_of(*entries: LogEntry) -> LastDrop:
+    seen = LastDrop("shop.orders", "drop")
+    for each in entries:
+        seen.saw(each)
+    seen.ended_file()
+    return seen
+
+
+def renaming(place: int, *renames: tuple[str, str]) -> LogEntry:
+    return replace(entry(place, "upkeep"), renames=renames)
+
+
+def test_a_table_of_its_own_in_other_letters_is_another_one() -> None:
+    """Where names in other letters are other tables, the log has both."""
+    both = Touched("shop.orders", ("insert",)), Touched("SHOP.ORDERS", ("ddl", "drop"))
+    assert seen_of(replace(entry(1, "rows"), tables=both)).found is None
+    came = renaming(2, ("Shop.Orders", "shop.x"), ("shop.a", "shop.orders"))
+    assert seen_of(entry(1, "rows"), came).renamed is None
+    went = renaming(2, ("shop.orders", "shop.x"), ("shop.a", "SHOP.ORDERS"))
+    assert number(seen_of(entry(1, "rows"), went, entry(3, "drop")).found) == 0
+
+
+def test_other_tables_renames_are_no_matter() -> None:
+    seen = seen_of(entry(1, "rows"), renaming(2, ("shop.other", "shop.more")), entry(3, "drop"))
+    assert number(seen.found) == 3 and seen.renamed is None
+    seen = seen_of(entry(1, "drop"), renaming(2, ("shop.other", "shop.more")), entry(3, "drop"))
+    assert number(seen.found) == 1
+
+
+def test_a_file_that_says_nothing_of_the_table_settles_nothing() -> None:
+    assert number(told("shop.orders", "drop", ["rows", "drop"], ["upkeep"], ["drop"]).found) == 2
+    assert number(told("shop.orders", "drop", ["rows"], ["upkeep"], ["drop"]).found) == 3

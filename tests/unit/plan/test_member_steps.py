@@ -3,12 +3,13 @@
 import json
 import shlex
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from tests.unit.samples import PLAIN, snapshots_of
+from tests.unit.samples import NOON, PLAIN, snapshots_of
 from zbackup.model.backup import Backup
 from zbackup.model.errors import Refused
 from zbackup.plan.clones.member_steps import member_steps
@@ -141,6 +142,9 @@ def test_of_a_file_that_an_old_backup_says_nothing_of_no_socket_is_taken() -> No
 def test_it_says_how_far_back_the_oplog_has_to_reach() -> None:
     (text,) = (s.text for s in member_steps(taken(), "m1", ZONE) if "oplog begins before" in s.text)
     assert "2024-05-01 14:00:00 CEST" in text
+    early = taken()
+    early = replace(early, record=replace(early.record, as_of=NOON - timedelta(minutes=5)))
+    assert any("2024-05-01 13:55:00 CEST" in s.text for s in member_steps(early, "m1", ZONE))
 
 
 def test_nobody_joins_a_server_that_runs_alone() -> None:
