@@ -124,3 +124,12 @@ def test_a_whole_second_needs_no_more_than_itself_and_one_within_needs_its_end()
     assert newest({"a": member((0, 10), end=(7, 3)), "b": member((0, 10), end=(8, 1))}, ZONE) == ClusterTime(
         BEGIN + 7, 3
     )
+
+
+def test_a_member_whose_log_s_end_nobody_knows_is_named() -> None:
+    with pytest.raises(NotRecoverable, match="how far the log of a, c leads is not known"):
+        newest({"a": member((0, 9)), "b": member((0, 9), end=(7, 3)), "c": member((0, 9))}, ZONE)
+
+
+def test_windows_that_only_touch_have_nothing_in_common() -> None:
+    assert common({"a": member((0, 10)), "b": member((10, 20))}) == ()

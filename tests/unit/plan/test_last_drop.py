@@ -148,6 +148,11 @@ def test_a_table_of_its_own_in_other_letters_is_another_one() -> None:
     assert number(seen_of(entry(1, "rows"), went, entry(3, "drop")).found) == 0
 
 
+def test_a_table_that_comes_back_in_other_letters_is_there_again() -> None:
+    back = renaming(3, ("shop.orders_old", "Shop.Orders"))
+    assert number(seen_of(entry(1, "rows"), entry(2, "rename away"), back, entry(4, "drop")).found) == 4
+
+
 def test_other_tables_renames_are_no_matter() -> None:
     seen = seen_of(entry(1, "rows"), renaming(2, ("shop.other", "shop.more")), entry(3, "drop"))
     assert number(seen.found) == 3 and seen.renamed is None

@@ -7,6 +7,7 @@ import pytest
 
 from tests.unit.plan.deciding import BERLIN, MAY, gone, kept, plan, policy
 from tests.unit.plan.histories import (
+    blocked,
     condemned,
     made,
     reaches,
@@ -294,3 +295,21 @@ def test_of_bases_that_lead_as_far_the_one_that_stays_anyway_serves_the_window()
     found = plan(day, rules, MAY + timedelta(hours=20, minutes=30))
     assert gone(found) == ["backup-2"]
     assert any("the 5-hour window" in why for why in kept(found)["backup-1"])
+
+
+def test_what_lies_elsewhere_or_is_unfinished_is_left_alone_and_says_why() -> None:
+    one, two, newest = hourly(3)
+    moved = replace(one, snapshots=tuple(replace(s, dataset="other/x") for s in one.snapshots))
+    unfinished = replace(two, record=replace(two.record, as_of=None, complete_to=None))
+    found = kept(plan([moved, unfinished, newest], policy(last=1), MAY + timedelta(days=9)))
+    assert found["backup-1"] == ("other/x is not the dataset it was taken of",)
+    assert found["backup-2"] == ("not finished yet: the next zbackup snapshot does that",)
+
+
+def test_a_base_without_a_log_takes_no_place_of_one_that_leads_to_the_window() -> None:
+    """It is newer and holds as much, and no moment is reached from it."""
+    base, alone, newest = (made(n, MAY + timedelta(hours=n), log=("log", 1, n)) for n in (1, 2, 20))
+    why = "InnoDB's redo log is disabled: ALTER INSTANCE ENABLE INNODB REDO_LOG"
+    rules = policy(last=1, window=Span(5, "hour"))
+    found = plan([base, blocked(alone, why), newest], rules, MAY + timedelta(hours=21))
+    assert gone(found) == ["backup-2"]

@@ -79,7 +79,7 @@ def _between(
     if begin is None or end is None or end <= begin:
         return None
     moment = begin + (end - begin) / 2
-    return moment if begin < effective_target(moment) and moment <= end else None
+    return moment if begin < effective_target(moment) else None
 
 
 def _named(name: str, backups: Sequence[Backup]) -> Backup:
