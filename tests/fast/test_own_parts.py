@@ -7,10 +7,8 @@ from datetime import timedelta
 import pytest
 
 from tests.fast.right import portrait, require_well
-from tests.fast.server import FakeRecovery
 from tests.fast.test_reconcile import unfinished
 from tests.fast.world import CLONES, World
-from zbackup.jobs.backup.prune import decide
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.clones import lifecycle as clones
 from zbackup.jobs.clones.clone_datasets import PART, SNAPSHOT, describe, find_clone
@@ -27,7 +25,6 @@ from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import restore
 from zbackup.jobs.switch.switch import switch, undo
 from zbackup.model.errors import NotFound, Refused
-from zbackup.model.retention import Retention, Span
 
 DEV = f"{CLONES}/dev"
 
@@ -176,31 +173,3 @@ def test_leftovers_are_told_with_whether_they_run(world: World, ctx: Context) ->
         ("dev", True),
         ("alone.copy", False),
     }
-
-
-def test_a_log_that_is_not_proven_to_go_on_is_another(
-    world: World, ctx: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(FakeRecovery, "is_same_log", lambda *_: False)
-    snapshot(ctx)
-    first, second = ctx.catalog().backups
-    assert first.record.log_id and second.record.log_id and first.record.log_id != second.record.log_id
-    monkeypatch.setattr(FakeRecovery, "is_same_log", lambda *_: True)
-    snapshot(ctx)
-    assert ctx.catalog().backups[-1].record.log_id == second.record.log_id
-
-
-def test_logs_that_a_newer_backup_replaces_go_with_a_policy_and_stay_without(
-    world: World, ctx: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("zbackup.jobs.backup.snapshot.drop_replaced_logs", lambda *_: None)
-    restore(ctx, LOCAL.latest(ctx, RestoreOptions()), RestoreOptions(name="r1"))
-    clones.destroy([ctx], "r1")
-    snapshot(ctx)
-    backups = ctx.catalog().backups
-    assert [b.record.purpose for b in backups] == ["base", "log", "base"]
-    assert decide(ctx, backups).destroy == ()
-    rules = replace(ctx, retention=Retention(last=9, minimum=1, window=Span(1, "minute")))
-    assert decide(rules, backups).destroy == (backups[1],)
-    ctx.zfs.hold("mine", backups[1].snapshots[0])
-    assert decide(rules, ctx.catalog().backups).destroy == ()

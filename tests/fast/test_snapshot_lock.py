@@ -1,7 +1,7 @@
 """The lock and the moment at which the snapshot is taken: only what was taken under the lock is a backup."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,9 @@ from zbackup.jobs.context import Context
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.server import LockChoice, ServerFacts
 from zbackup.zfs.datasets import Zfs
+
+STANDS_BY = object()
+"""What was prepared before the lock."""
 
 
 @dataclass
@@ -44,6 +47,7 @@ class HastyZfs(Zfs):
 
     waited: list[str]
     limits: list[float]
+    by: list[object]
     world: World
 
     @contextmanager
@@ -51,6 +55,7 @@ class HastyZfs(Zfs):
         self, names: Sequence[str], properties: Mapping[str, str], *, timeout: float, by: object = None
     ) -> Iterator[Any]:
         self.limits.append(timeout)
+        self.by.append(by)
         yield Taking(self.world, lambda: self.snapshot(names, properties, timeout=timeout), self.waited)
 
 
@@ -62,8 +67,8 @@ class Unlocking(FakeEngine):
 
 
 def hasty(world: World, **changes: Any) -> tuple[Context, HastyZfs]:
-    zfs = HastyZfs(world.run, world)  # type: ignore[arg-type]
-    zfs.waited, zfs.limits, zfs.world = [], [], world
+    zfs = HastyZfs(world.run, world, prepare=lambda: nullcontext(STANDS_BY))  # type: ignore[arg-type, return-value]
+    zfs.waited, zfs.limits, zfs.by, zfs.world = [], [], [], world
     return world.context(zfs=zfs, **changes), zfs
 
 
@@ -73,6 +78,7 @@ def test_what_may_hold_writes_from_after_the_lock_is_taken_once_more_and_waited_
     assert zfs.waited[0] == "closed" and "closed" not in zfs.waited[1:]
     assert [b.record for b in ctx.catalog().backups] == [backup.record], "the first one is gone"
     assert zfs.limits == [10.0, 10.0], "as long as the lock may still be held"
+    assert zfs.by == [STANDS_BY] * 2
     require_well(world, ctx)
 
 
@@ -90,10 +96,6 @@ def test_without_a_lock_nobody_waits_and_it_may_take_long(
 ) -> None:
     ctx, zfs = hasty(world)
     monkeypatch.setattr(Taking, "proven", lambda *_: True)
-    monkeypatch.setattr(HastyZfs, "prepare", _nobody_stands_by, raising=False)
     snapshot(replace(ctx, engine=Unlocking(world)))
     assert "closed" not in zfs.waited and zfs.limits == [UNLOCKED_LIMIT_S]
-
-
-def _nobody_stands_by(*_: object) -> None:
-    raise AssertionError("for a lock alone something stands by")
+    assert zfs.by == [None], "for a lock alone something stands by"

@@ -8,10 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from tests.unit.samples import backup
+from tests.unit.samples import at, backup
 from zbackup.jobs.backup import snapshot
 from zbackup.jobs.backup.complete_record import finish_all, write_record
 from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed, ZbackupError
+from zbackup.model.record import to_properties
 from zbackup.model.recovery import Reach
 from zbackup.model.snapshot import Dataset
 
@@ -41,6 +42,24 @@ def test_what_was_written_and_cannot_be_read_back_is_a_failure_that_is_named() -
     zfs = SimpleNamespace(set_properties=lambda *_: None, snapshot_named=lambda _: first)
     with pytest.raises(VerificationFailed, match="cannot be read back"):
         write_record(cast(Any, SimpleNamespace(zfs=zfs)), left, left.record)
+
+
+def test_what_is_not_there_as_it_was_written_is_a_failure() -> None:
+    left = backup(1, None, None)
+    finished = left.record.with_end(as_of=at(1), complete_to=at(2))
+    written = replace(left.snapshots[0], properties=tuple(to_properties(finished).items()))
+    for there, good in (
+        (written, True),
+        (left.snapshots[0], False),
+        (None, False),
+        (replace(written, guid=1), False),
+    ):
+        zfs = SimpleNamespace(set_properties=lambda *_: None, snapshot_named=lambda _, there=there: there)
+        if good:
+            write_record(cast(Any, SimpleNamespace(zfs=zfs)), left, replace(finished, name=left.record.name))
+            continue
+        with pytest.raises(VerificationFailed, match="does not hold what was written"):
+            write_record(cast(Any, SimpleNamespace(zfs=zfs)), left, finished)
 
 
 @pytest.mark.parametrize("error", [NotRecoverable, Refused, VerificationFailed])

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from tests.unit.plan.test_log_snapshots import base, log_only
 from zbackup.clock import SystemClock
-from zbackup.jobs.backup.prune import drop_replaced_logs
+from zbackup.jobs.backup.prune import drop_replaced_logs, pins
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
 from zbackup.model.errors import CommandFailed, DatasetBusy
@@ -71,3 +71,10 @@ def lacking_members(backup: Backup) -> Backup:
     """The same of an instance on one dataset."""
     record = replace(backup.record, members=backup.record.members[:1])
     return Backup(record=record, snapshots=backup.snapshots[:1])
+
+
+def test_what_pins_a_backup_is_named_by_the_clone_that_somebody_knows() -> None:
+    made = BACKUPS[0].snapshots
+    cloned = replace(made[0], clones=("tank/clones/r1/0", "tank/clones/r1/1", "tank/other"))
+    found = pins(context(Pool()), [Backup(record=BACKUPS[0].record, snapshots=(cloned, made[1])), BACKUPS[3]])
+    assert found == {BACKUPS[0].record.backup: ["origin of clone r1", "origin of clone tank/other"]}

@@ -1,5 +1,6 @@
 """What keeps a backup from being taken, before anything is locked."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,6 +11,7 @@ from zbackup.clock import SystemClock
 from zbackup.jobs.backup import snapshot
 from zbackup.model.backup import Backup
 from zbackup.model.errors import Refused, VerificationFailed
+from zbackup.model.record import to_properties
 from zbackup.model.snapshot import Snapshot
 
 
@@ -54,6 +56,9 @@ def test_one_that_is_not_there_on_every_dataset_is_no_backup() -> None:
         return snapshot.find(cast(Any, ctx), PLAIN, [str(s) for s in there])
 
     assert find(there).complete
-    for less in (there[:1], []):
+    others = [
+        replace(s, properties=tuple(to_properties(replace(PLAIN, backup="another")).items())) for s in there
+    ]
+    for less in (there[:1], [], others):
         with pytest.raises(VerificationFailed, match="not there on every dataset"):
             find(less)
