@@ -18,7 +18,7 @@ from zbackup.model.operator_notes import Acknowledgement
 from zbackup.plan.health.acknowledged import problems_of
 from zbackup.proc.lock import holder
 
-HELP = """Say that an instance's present problems are known, and call nobody until then.
+HELP = """Acknowledge an instance's present problems: nobody is notified of them until a time.
 
 They are still shown, as acknowledged, with the reason. Any other problem, and one of these that gets worse,
 calls as before. Once the time is over, what is still there calls again.

@@ -40,7 +40,7 @@ Keys = Annotated[
     typer.Option(
         "--key",
         metavar="FILE",
-        help="File with the key of a bucket's backups; once more for keys of before.",
+        help="File with the key of a bucket's backups; repeat it for earlier keys.",
         rich_help_panel=PANEL,
         show_default=False,
     ),

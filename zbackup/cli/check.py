@@ -20,10 +20,10 @@ from zbackup.model.log import how_many
 HELP = """Check that backups can be taken and restored.
 
 Of one instance or all of them. Looks at the configuration, the datasets, the database server with its
-privileges and settings, where its files lie, the lock that would be taken, the backups there are, room,
-memory and the clock. Says of each problem why it matters and what puts it right. Changes nothing.
+privileges and settings, where its files lie, the lock that would be taken, the backups there are, free
+space, memory and the clock. Says why each problem matters and how to fix it. Changes nothing.
 --drill also tries it: the newest backup is recovered into a server that nobody can reach, its tables are
-checked, and it is removed again (as root). What no setting tells is found before it is needed.
+checked, and it is removed again (as root). That finds what no setting tells.
 Ends with the exit status of the first critical finding.
 
 \b

@@ -58,7 +58,7 @@ Until then it can not be destroyed by `clone destroy` either. A time without a z
 \b
 zbackup clone protect dev1 --until "2024-05-03 18:00"
 zbackup clone protect dev1 --until +3d
-zbackup clone protect dev1 --until now          not any more
+zbackup clone protect dev1 --until now          end the protection
 """
 
 CloneName = Annotated[
@@ -68,8 +68,10 @@ To = Annotated[Literal["origin", "latest"], typer.Option("--to", help="Where it 
 Label = Annotated[
     str, typer.Option("--snapshot", metavar="NAME", help="Its name (default: by time).", show_default=False)
 ]
-Lease = Annotated[str, typer.Option("--lease", metavar="TIME", help="Kept so long, such as 8h, or never.")]
-Until = Annotated[str, typer.Option("--until", metavar="TIME", help="The end of it.")]
+Lease = Annotated[
+    str, typer.Option("--lease", metavar="TIME", help="How long it is kept, such as 8h, or never.")
+]
+Until = Annotated[str, typer.Option("--until", metavar="TIME", help="The end of the protection.")]
 
 
 def reset(options: Options, name: CloneName, *, to: To = "origin") -> None:

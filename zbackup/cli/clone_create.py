@@ -69,7 +69,7 @@ Lease = Annotated[
     typer.Option(
         "--lease",
         metavar="TIME",
-        help="Kept so long, such as 8h, or never (default: configured).",
+        help="How long it is kept, such as 8h, or never (default: configured).",
         show_default=False,
     ),
 ]

@@ -42,7 +42,7 @@ archived, what would be lost with its host now, and when a drill on this host la
 lies there and asks none of the hosts; of a bucket with encrypted backups it needs the key. Ends with 1 when
 something is critical, so that monitoring can run it.
 Without an address it is what [web] fleet and fleet_reports in the configuration name. --report keeps what was
-seen for that: so a page shows a bucket or another host whose credentials its reader has not.
+seen for that: so the web page shows a bucket or another host without having its credentials.
 
 \b
 zbackup fleet tank/backups

@@ -61,8 +61,8 @@ HELP = """Set zbackup up on this host: from running database servers to proven b
 
 Finds the MySQL, MariaDB and MongoDB servers that run here and the datasets below them, asks what it must,
 shows every step, and then does them: the database account, the configuration, the service, the first backup,
-and a drill that restores it. Moves no data. Run again it goes on where it was cut, adds servers that are new,
-and changes nothing else.
+and a drill that restores it. Moves no data. Run again, it continues where it was interrupted, adds
+servers that are new, and changes nothing else.
 
 \b
 zbackup init                                 ask, show, do

@@ -85,7 +85,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         bool, typer.Option("--logs", help="Show the log snapshots that restores took one by one.")
     ] = False,
     foreign: Annotated[
-        bool, typer.Option("--foreign", help="Show the snapshots of its datasets that others took, too.")
+        bool, typer.Option("--foreign", help="Also show snapshots of its datasets that other tools took.")
     ] = False,
     origin: at_address.Origin = None,
     key: at_address.Keys = None,

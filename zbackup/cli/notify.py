@@ -11,7 +11,7 @@ from zbackup.config.load import load
 from zbackup.model.errors import NotDelivered, NotFound, UsageError, ZbackupError
 from zbackup.model.finding import Finding
 
-HELP = """Try whom the daemon tells: a message to every webhook and mail address of [notify].
+HELP = """Test the notifications: a message to every webhook and mail address of [notify].
 
 Each says whether it took the message; one that did not makes the command end with 12.
 

@@ -40,7 +40,7 @@ ClusterKey = Annotated[
     typer.Option(
         "--cluster-key",
         metavar="FILE",
-        help="With --configdb: what the members know each other by, where the original asks for logins.",
+        help="With --configdb: the members' key file (keyFile), where the original asks for logins.",
         show_default=False,
     ),
 ]

@@ -16,9 +16,9 @@ from zbackup.model.errors import UsageError
 from zbackup.model.moment import end_after, local_text
 from zbackup.model.operator_notes import Pause
 
-HELP = """Let the daemon begin none of an instance's scheduled jobs for a while.
+HELP = """Pause an instance's scheduled jobs for a while.
 
-For the hours of a migration, or while a pool is repaired. What runs comes to its end, and commands that you
+For the hours of a migration, or while a pool is repaired. What runs is finished, and commands that you
 type still work. status, metrics and the monitoring plugin say warning meanwhile. It ends by itself.
 
 \b

@@ -20,8 +20,8 @@ from zbackup.model.retention import FOREVER
 HELP = """Delete the backups that the retention policy no longer needs.
 
 Of one instance or all of them, as [instance.NAME.retention] says; without a policy nothing is destroyed.
-Every moment of the promised window that could be restored still can be afterwards. "At least until" is before
-when no prune takes it, whatever else is taken or pruned; behind that it goes once no other reason holds.
+Every moment of the promised window that could be restored still can be afterwards. "At least until": no prune
+deletes it before that, whatever else is taken or pruned; after that it goes once no other reason keeps it.
 What is held, cloned from or in use is skipped and reported, and the command then ends with 3. Nothing but
 what zbackup itself took for the instance is touched.
 

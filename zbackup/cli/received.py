@@ -25,13 +25,13 @@ from zbackup.model.moment import local_text
 from zbackup.proc.lock import holder
 from zbackup.zfs.datasets import Zfs
 
-HELP = """Show how the backups are that other hosts have sent here, and how this host is.
+HELP = """Show the state of the backups that other hosts have sent here, and of this host.
 
 On a host that receives backups, which needs neither the database nor a configuration: the instances whose
 backups lie below a dataset, the newest of each and its age, what is arriving or was cut off, which holds
-there are, and room. Without a dataset it is all datasets on this host that the configuration names
+there are, and free space. Without a dataset it is all datasets on this host that the configuration names
 (to = "zfs:..."), and what its rules would prune there. Ends with 1 when something is critical, so
-that monitoring can run it. How old the newest may be says --max-age, or max_lag in the configuration.
+that monitoring can run it. --max-age, or max_lag in the configuration, says how old the newest may be.
 
 \b
 zbackup received tank/backups

@@ -47,7 +47,7 @@ zbackup restore shop --to-backup zbackup-20240501T080000Z   a backup as it is, w
 zbackup restore shop --to-label before-deploy       the newest backup with this label, as it is
 zbackup restore shop --to latest                   all that there is
 zbackup restore shop --to 10:02 --base zbackup-20240501T080000Z   from an older backup than it would take
-zbackup restore shop --base tank/mysql@autosnap_2024-05-01_10:00:00_hourly    a snapshot of others, as it is
+zbackup restore shop --base tank/mysql@autosnap_2024-05-01_10:00:00_hourly    what another tool took, as it is
 zbackup restore shop --from offsite --to latest    from a destination, fetched into new datasets
 zbackup restore shop --from here --run-at-destination --to latest    on the destination's own pool
 zbackup restore --from s3://bucket/db1 --key FILE --below tank/recovered --to latest   with no configuration

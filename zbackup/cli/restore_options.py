@@ -65,7 +65,7 @@ Base = Annotated[
         "--base",
         metavar="NAME",
         help="Start from this backup instead of the newest that is old enough; see zbackup list. A snapshot "
-        "of others, DATASET@NAME, is restored as it is, crash-consistent; see zbackup list --foreign.",
+        "of another tool, DATASET@NAME, is restored as it is, crash-consistent; see zbackup list --foreign.",
         show_default=False,
     ),
 ]
@@ -84,7 +84,7 @@ BeforeTruncate = Annotated[
     typer.Option(
         "--before-truncate",
         metavar="SCHEMA.TABLE",
-        help="The same of the last TRUNCATE.",
+        help="The same for the last TRUNCATE.",
         show_default=False,
     ),
 ]
@@ -138,7 +138,7 @@ Epoch = Annotated[
         "--epoch",
         min=0,
         max=MOST_EPOCH,
-        help="With --from: where the log was archived two ways, the one up to this epoch counts.",
+        help="With --from: where the archived log has two branches, take the one up to this epoch.",
         show_default=False,
     ),
 ]
@@ -156,7 +156,7 @@ Skip = Annotated[
         "--skip",
         metavar="TRANSACTION",
         help="MySQL with GTIDs, MariaDB: leave this transaction out, and apply all others before the target "
-        "(default: all there are). Later ones that touched the same tables are told of.",
+        "(default: all there are). Later ones that touched the same tables are listed.",
         show_default=False,
     ),
 ]

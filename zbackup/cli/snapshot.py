@@ -32,7 +32,7 @@ anything fails, nothing is kept.
 \b
 zbackup snapshot                 all instances
 zbackup snapshot shop --dry-run  which datasets and which lock, and why; changes nothing
-zbackup snapshot --label before-deploy --keep 30d   to find it by, and no prune destroys it for so long
+zbackup snapshot --label before-deploy --keep 30d   a name to find it by; no prune destroys it before
 zbackup snapshot --json          for scripts
 
 One that is taken at a terminal is kept for a day at least, one with a label for 30 days, unless --keep says

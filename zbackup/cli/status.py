@@ -28,10 +28,10 @@ from zbackup.model.moment import local_text
 from zbackup.model.schedule import parted
 from zbackup.proc.lock import holder
 
-HELP = """Show how the instances are.
+HELP = """Show the state of the instances.
 
 Of one instance or all of them: ok, warning or critical with the reasons, the newest backup, what can be
-restored, the daemon's last and next runs, and room. The database servers are not asked. What the
+restored, the daemon's last and next runs, and free space. The database servers are not asked. What the
 daemon remembers of its runs comes from its state file, everything else from ZFS.
 
 \b
