@@ -25,7 +25,7 @@ KEY = some_key()
 GATE = """
 import os, sys
 from pathlib import Path
-from zbackup.cli.start import admit
+from zbackup.cli.at_the_gate import admit
 from zbackup.model.errors import ZbackupError
 from zbackup.plan.ship.gate import Policy
 from zbackup.zfs.log_dataset import LogDataset
