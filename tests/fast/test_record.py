@@ -64,6 +64,13 @@ def test_logs_that_a_newer_backup_replaces_go_with_a_policy_and_stay_without(
     assert decide(ctx, backups).destroy == ()
     rules = replace(ctx, retention=Retention(last=9, minimum=1, window=Span(7, "day")))
     assert decide(rules, backups).destroy == (backups[1],)
+    asked: list[object] = []
+    with monkeypatch.context() as patch:
+        rule = "zbackup.jobs.backup.prune.without_replaced_logs"
+        patch.setattr(rule, lambda plan, _: asked.append(plan) or plan)
+        for each in (ctx, rules):
+            decide(each, backups)
+    assert len(asked) == 1, "a rule of a policy"
     ctx.zfs.hold("mine", backups[1].snapshots[0])
     assert decide(rules, ctx.catalog().backups).destroy == ()
 
