@@ -35,7 +35,8 @@ class _Stepped(BaseScheduler):  # type: ignore[misc]
         super().shutdown(wait)
 
     def step(self) -> float | None:
-        """Start what is due, as the main loop of each of APScheduler's own schedulers does.
+        """Start what is due, as the main loop of each of APScheduler's own schedulers does: its manual has
+        schedulers run _process_jobs() in their own way (BaseScheduler.wakeup).
 
         Return the seconds until the next one, None if nothing is planned.
         """

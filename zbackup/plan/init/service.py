@@ -40,8 +40,6 @@ STARTED = ("zbackup-helper.socket", "zbackup-drill.socket", "zbackup.service")
 USER = "zbackup"
 PERMISSIONS = "snapshot,destroy,mount,userprop,hold,release"
 SENDING = "send,bookmark"
-USUAL_GROUP = "mysql"
-"""The servers' group that the unit names itself."""
 SERVER_GROUPS = frozenset({"mariadb", "mongod", "mongodb", "percona"})
 """Groups of servers' files as packages make them; a server may run in one that gives more, such as sudo."""
 

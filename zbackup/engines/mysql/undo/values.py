@@ -193,12 +193,6 @@ def decimal_text(data: bytes, whole: int, scale: int) -> bytes:
     return ("-" * negative + text).encode()
 
 
-def decimal_size(precision: int, scale: int) -> int:
-    """Return how many bytes a decimal takes."""
-    whole = precision - scale
-    return whole // 9 * 4 + _DIGIT_BYTES[whole % 9] + scale // 9 * 4 + _DIGIT_BYTES[scale % 9]
-
-
 def _year(column: Column, _: bytes) -> Reader:
     return _checked(column, ("year",), _fixed(1, lambda data: b"%04d" % (1900 + data[0] if data[0] else 0)))
 
