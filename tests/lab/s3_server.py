@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+from botocore.config import Config
 
 from tests.lab import servers
 from tests.lab.certificate import Certificate, certificate
@@ -55,6 +56,8 @@ def client(server: S3Server) -> Any:
         aws_session_token=server.token or None,
         region_name="us-east-1",
         verify=str(server.ca) if server.ca else None,
+        # On a machine that is busy an answer may be late: who asks again is told that it is done already.
+        config=Config(read_timeout=600),
     )
 
 
