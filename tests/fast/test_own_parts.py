@@ -13,6 +13,7 @@ from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.clones import lifecycle as clones
 from zbackup.jobs.clones.clone_datasets import PART, SNAPSHOT, describe, find_clone
 from zbackup.jobs.clones.find_leftovers import leftovers
+from zbackup.jobs.clones.provision import serving
 from zbackup.jobs.clones.replace_datasets import _destroy
 from zbackup.jobs.clones.temporary import removed_on_failure
 from zbackup.jobs.context import Context
@@ -93,6 +94,35 @@ def test_what_a_power_cut_left_unmarked_goes_while_it_is_made_and_nothing_like_i
         clones.destroy([ctx], "dev")
         assert not [name for name in world.pools.datasets if name.startswith(DEV)], state
         world.put_back(kept)
+
+
+def test_a_part_with_another_clones_mark_is_not_its_own_even_while_it_is_made(
+    world: World, ctx: Context
+) -> None:
+    found = find_clone(ctx, "dev")
+    assert found
+    describe(ctx, replace(found[0], state="building"))
+    world.pools.datasets[f"{DEV}/0"].properties[PART] = "another's"
+    refused(world, destroys(ctx), "did not make: tank/zbackup/dev/0")
+
+
+def test_what_somebody_calls_as_a_reset_would_stays(world: World, ctx: Context) -> None:
+    made = world.pools.create(f"{DEV}/fresh-0", {"canmount": "noauto", "my:own": "1"})
+    with pytest.raises(Refused, match="dev/fresh-0 is in the clone dev, and zbackup did not make it"):
+        reset([ctx], "dev", latest=True)
+    assert world.pools.datasets[f"{DEV}/fresh-0"].guid == made.guid
+
+
+def test_a_reset_clone_keeps_its_password(world: World, ctx: Context) -> None:
+    before = clones.way_in([ctx], "dev").login
+    reset([ctx], "dev", latest=True)
+    assert before and clones.way_in([ctx], "dev").login == before
+
+
+def test_events_are_off_in_a_dev_clone_alone(ctx: Context) -> None:
+    found = find_clone(ctx, "dev")
+    assert found and serving(found[0]).events_off
+    assert not serving(replace(found[0], kind="restore")).events_off
 
 
 def test_one_with_children_is_kept_by_them(world: World, ctx: Context) -> None:
