@@ -243,6 +243,16 @@ def test_the_base_behind_what_cannot_be_replayed_is_kept_for_the_window() -> Non
     assert second.record.backup in {b.record.backup for b, _ in kept}
 
 
+def test_a_base_behind_it_stays_where_no_base_says_it() -> None:
+    """A snapshot for its log says it, from which nothing can be restored."""
+    stop = replace(STOP, transaction=replace(STOP.transaction, start="binlog.000002:50", committed=at(1.5)))
+    log = made(2, at(2), log=("log", 1, 2), purpose="log")
+    log = replace(log, record=log.record.with_unreplayable([stop]))
+    bases = [made(n, at(n), log=("log", 1, n)) for n in (1, 3, 4)]
+    kept = keep_for_window(bases, [bases[0], log, *bases[1:]], at(1), lambda _: False, ("promised", str))
+    assert {"backup-1", "backup-2", "backup-3"} <= {b.record.backup for b, _ in kept}
+
+
 def test_what_cannot_be_replayed_is_in_its_own_log_and_in_no_older_one() -> None:
     """Of a clock that went back it says an older time than what the log before it reaches."""
     first, second = made(1, at(1), log=("log", 1, 1)), made(2, at(3), log=("log", 1, 2))
