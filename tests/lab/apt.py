@@ -67,6 +67,26 @@ def download(
             return _fetch([*verb, *packages], config, into, log)
 
 
+def download_source(package: str, version: str, suite: str, into: Path, log: Path) -> Path:
+    """Download the source archive of `package`, as its authors released it, and return it.
+
+    It has passed the hash that the signed lists of the suite name. Raises AptFailed.
+    """
+    into = into.resolve()
+    into.mkdir(parents=True, exist_ok=True)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    state = cache_root() / "apt" / f"{suite}-source"
+    with locked(state.with_name(f"{state.name}.lock")):
+        config = _prepare(state, suite, into, log, kind="deb-src")
+        _update(state, config, log)
+        command = ["source", "--download-only", "--tar-only", f"{package}={version}"]
+        (name,) = deb_names(_apt([*command, "--print-uris"], config, log, cwd=state)) or ("",)
+        _apt(command, config, log, cwd=into)
+    if not (into / name).is_file():
+        raise AptFailed(f"apt did not deliver the source of {package} {version} (see {log})")
+    return into / name
+
+
 def unpack(debs: Iterable[Path], into: Path) -> None:
     """Unpack the files of all packages into the directory `into`; no maintainer script is run."""
     into.mkdir(parents=True, exist_ok=True)
@@ -133,15 +153,19 @@ def _debian_archives(options: Sequence[str]) -> list[str]:
     return [line.split(" ", 1)[1] for line in listed.stdout.splitlines() if line.startswith("Debian ")]
 
 
-def _prepare(state: Path, suite: str, into: Path, log: Path) -> Path:
-    """Write the suite's apt configuration and sources; returns the configuration's path."""
+def _prepare(state: Path, suite: str, into: Path, log: Path, kind: str = "deb") -> Path:
+    """Write the suite's apt configuration and sources; returns the configuration's path.
+
+    `kind` is `deb` for packages, with those of the release that backports are built against, or `deb-src`.
+    """
     if not KEYRING.exists():
         raise AptFailed(f"{KEYRING} is missing: apt-get install debian-archive-keyring")
     (state / "lists" / "partial").mkdir(parents=True, exist_ok=True)
     (state / "status").touch()
     sources = state / "sources.list"
     address = mirror(state, log)
-    wanted = [f"deb [signed-by={KEYRING}] {address} {name} main contrib\n" for name in suites_for(suite)]
+    suites = suites_for(suite) if kind == "deb" else [suite]
+    wanted = [f"{kind} [signed-by={KEYRING}] {address} {name} main contrib\n" for name in suites]
     if not sources.exists() or sources.read_text() != "".join(wanted):
         sources.write_text("".join(wanted))
         (state / "updated").unlink(missing_ok=True)
@@ -158,7 +182,7 @@ def _prepare(state: Path, suite: str, into: Path, log: Path) -> Path:
         "Dir::State::status": state / "status",
         "Dir::Cache": state,
         "Dir::Cache::archives": into,
-        "APT::Default-Release": suite,
+        **({"APT::Default-Release": suite} if kind == "deb" else {}),
         "APT::Sandbox::User": "root",  # the usual _apt user cannot enter a home directory
         "Acquire::Languages": "none",
         "Acquire::Retries": "5",

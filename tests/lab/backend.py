@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from tests.lab import build, native, places
+from tests.lab import build, linked, native, places
 from tests.lab.guest import Guest, Sink
 from tests.lab.progress import StepFailed
 from tests.lab.recipe import BuiltGuest
@@ -38,7 +38,7 @@ class Choice:
     def prepare(self) -> None:
         """Build what the backend needs; raises StepFailed or apt.AptFailed."""
         if self.kind == "guest":
-            build.ensure(try_out)
+            linked.ensure(build.ensure(try_out))
             _compile()
 
     def runner(self, request: Request, out: Sink, err: Sink) -> Runner:

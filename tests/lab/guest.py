@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tests.lab import apt, mconsole, places, populate, runs
+from tests.lab import apt, linked, mconsole, places, populate, runs
 from tests.lab.kernel_line import Lines, disk_devices, kernel_arguments
 from tests.lab.recipe import BuiltGuest
 from tests.lab.request import DIED, TIMED_OUT, BadRequest, Outcome, Request
@@ -184,7 +184,7 @@ def spec(request: Request, built: BuiltGuest, terminal: tuple[int, int] | None) 
             "LAB_DISKS": ":".join(disk_devices(len(request.disks))),
         },
         "terminal": terminal,
-        "tools": str(built.tools),
+        "tools": [str(tree) for tree in linked.trees(built)],
         "modules": [str(module) for module in built.modules],
         "preload": str(populate.ensure()),
         "visible": [str(path) for path in visible if path.is_dir()],

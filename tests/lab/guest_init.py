@@ -61,8 +61,12 @@ def make_root(spec: dict[str, Any]) -> None:
     for name in ("upper", "work"):
         (BASE / name).mkdir()
     # The tools lie below the host's root; the overlay takes them as a layer only from a mount of their own.
-    mount("none", BASE / "tools", "hostfs", MS_RDONLY, spec["tools"])
-    layers = f"lowerdir={BASE}/tools:/,upperdir={BASE}/upper,workdir={BASE}/work"
+    trees = []
+    for number, tree in enumerate(spec["tools"]):
+        trees.append(BASE / f"tools{number}")
+        mount("none", trees[-1], "hostfs", MS_RDONLY, tree)
+    below = ":".join(map(str, [*trees, "/"]))
+    layers = f"lowerdir={below},upperdir={BASE}/upper,workdir={BASE}/work"
     mount("overlay", ROOT, "overlay", options=layers)
     kept = keep_visible(spec["visible"])
     mount("proc", ROOT / "proc", "proc")

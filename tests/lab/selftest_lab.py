@@ -109,6 +109,16 @@ def test_zfs_answers() -> None:
     assert "zfs-kmod" in lab("run", "--", "zfs", "version").stdout
 
 
+@only_guest
+def test_the_packages_own_tools_are_there_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = "zfs version; zpool version; wc -c < /usr/sbin/zfs"
+    linked = sh(script).stdout.splitlines()
+    monkeypatch.setenv("LAB_ZFS", "packaged")
+    packaged = sh(script).stdout.splitlines()
+    assert linked[:4] == packaged[:4]
+    assert linked[4] != packaged[4]
+
+
 def test_the_clock_is_that_of_the_machine() -> None:
     before = time.time()
     inside = float(lab("run", "--", "date", "+%s.%N").stdout)
