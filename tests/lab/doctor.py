@@ -4,7 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
-from tests.lab import apt, build, host_packages, native, places
+from tests.lab import apt, build, host_packages, linked, native, places
 
 
 def report() -> list[str]:
@@ -43,7 +43,8 @@ def _guest() -> list[str]:
     if built.home.is_dir():
         versions = json.loads(built.versions.read_text())
         lines = [f"guest:  built ({human(size_of(built.home))}): {built.home}"]
-        return lines + [f"        {name} {version}" for name, version in versions.items()]
+        lines += [f"        {name} {version}" for name, version in versions.items()]
+        return [*lines, f"        zfs and zpool: {linked.state(built)}"]
     lines = ["guest:  not built yet; `lab up` builds it"]
     missing = host_packages.missing()
     if missing:

@@ -54,3 +54,4 @@ def test_a_failure_is_said_once_and_the_packages_tools_stay(
     linked.ensure(built)
     assert len(tries) == 1 and "no compiler" in capsys.readouterr().err
     assert linked.trees(built) == [built.tools]
+    assert linked.state(built) == "the packages' own: no compiler"
