@@ -219,7 +219,8 @@ class Pools:
         inherited = [d for d in self.below(name) if d is found or "mountpoint" not in d.properties]
         others = [d for d in self.datasets.values() if d.mounted and d not in inherited]
         inner = any(_is_in(d.mounted or "", found.mounted) for d in others)
-        if inner or any(d.users for d in inherited):
+        looked_into = any(s.looked_into for d in inherited for s in d.snapshots.values())
+        if inner or looked_into or any(d.users for d in inherited):
             raise ZfsError(f"cannot unmount '{found.mounted}': pool or dataset is busy")
         for each in inherited:
             each.mounted = None

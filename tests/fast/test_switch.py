@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -21,7 +22,7 @@ from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import restore
 from zbackup.jobs.ship.lag import shipped
 from zbackup.jobs.ship.ship import ship
-from zbackup.jobs.switch.switch import switch, undo
+from zbackup.jobs.switch.switch import plan, switch, undo
 from zbackup.model.errors import NotFound, Refused, ZbackupError
 from zbackup.model.moment import Moment
 from zbackup.model.retention import Retention, Span
@@ -144,6 +145,20 @@ def _portrait(world: World) -> list[str]:
     set so is the same, and cannot be undone."""
     lines = (line for line in portrait(world) if "@zbackup-TIME" not in line)
     return [_ON.sub("", line) for line in lines]
+
+
+def test_while_a_restore_reads_productions_snapshots_the_server_is_not_even_stopped(
+    world: World, ctx: Context
+) -> None:
+    """Nothing can be unmounted then, and that would be found out when the server is down."""
+    backup = ctx.catalog().backups[0]
+    (_, path), *_ = backup.browse(ctx.catalog().datasets).moves
+    for job in (lambda: plan(ctx, "r1"), lambda: switch(ctx, "r1"), lambda: undo(ctx)):
+        before = portrait(world)
+        with world.kept_mounted(Path(path)), pytest.raises(Refused, match=r"being read.*zbackup \(pid 7\)"):
+            job()
+        assert world.server.running and portrait(world) == before
+        job()
 
 
 def test_undone_by_the_next(world: World, ctx: Context) -> None:

@@ -162,6 +162,11 @@ class World:
 
     # doors
 
+    def inside(self, directory: str) -> list[tuple[int, str]]:
+        """See zbackup.proc.open_files."""
+        snapshots = self.dataset_at(directory.removesuffix("/.zfs")).snapshots.values()
+        return [(7, "zbackup")] if any(each.looked_into for each in snapshots) else []
+
     @contextmanager
     def kept_mounted(self, path: Path) -> Iterator[None]:
         """See zbackup.proc.kept_mounted."""
@@ -375,6 +380,7 @@ def at_the_doors(current: Callable[[], World]) -> Iterator[None]:
         "zbackup.destinations.zfs_destination.read_content": lambda *a: current().read_content(*a),
         "zbackup.jobs.dev_clones.promote.transfer": lambda *a: current().transfer(*a),
         "zbackup.jobs.ship.verify_at.read_content": lambda *a: current().read_content(*a),
+        "zbackup.jobs.switch.inspect.inside": lambda directory: current().inside(directory),
         "zbackup.jobs.switch.service.run": lambda *a, **k: current().run(*a, **k),
         "zbackup.zfs.datasets.BUSY_PAUSE_S": 0.0,
         "zbackup.jobs.backup.prune.PAUSE_S": 0.0,

@@ -21,6 +21,7 @@ from zbackup.model.errors import (
 )
 from zbackup.model.record import CHUNK
 from zbackup.proc.kept_mounted import kept_mounted
+from zbackup.proc.open_files import inside
 
 __all__ = ["place"]
 
@@ -61,6 +62,10 @@ def test_a_snapshot_that_is_read_where_it_lies_cannot_be_destroyed(place: Place)
     with kept_mounted(path):
         with pytest.raises(DatasetBusy):
             ZFS.destroy_snapshot(made)
+        # Nor can the dataset be unmounted, and who is in the way can be told before that is tried.
+        assert [pid for pid, _ in inside(f"{place.mountpoint}/.zfs")] == [os.getpid()]
+        with pytest.raises(DatasetBusy):
+            ZFS.unmount(place.name)
         assert subprocess.run(("umount", str(path)), capture_output=True, check=False).returncode
         assert (path / "file").read_text() == "there"
     ZFS.destroy_snapshot(made)

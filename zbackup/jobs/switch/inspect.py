@@ -19,6 +19,7 @@ from zbackup.model.switch import Switch
 from zbackup.plan.clones.clone_name import copy_name
 from zbackup.plan.switch import CloneDataset, Member, plan_switch
 from zbackup.proc import secure_files
+from zbackup.proc.open_files import inside, told
 
 HALF_DONE = ("switching", "undoing")
 
@@ -62,6 +63,18 @@ def clone_to_switch(ctx: Context, name: str) -> Clone:
     if copy and not held(ctx, copy[1].name):
         raise _bound_to_copies(ctx, clone, ctx.clones)
     return clone
+
+
+def require_unread(ctx: Context, guids: frozenset[int]) -> None:
+    """Raise Refused while somebody is in these datasets' snapshots, as a restore is that reads its log there:
+    what is mounted below a dataset keeps it from being unmounted. No restore begins under the instance's
+    lock."""
+    for each in ctx.zfs.filesystems(ctx.clones.partition("/")[0]):
+        if each.guid in guids and each.mountpoint and (who := told(inside(f"{each.mountpoint}/.zfs"))):
+            raise Refused(
+                f"snapshots of {each.name} are being read, so that it cannot be unmounted: {who}. "
+                f"Wait until that is done, or end it"
+            )
 
 
 def newest(ctx: Context) -> str:

@@ -13,7 +13,15 @@ from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.lifecycle import working_on
 from zbackup.jobs.context import Context
 from zbackup.jobs.switch.end_of_log import discard_production, snapshot_production, snapshot_successor
-from zbackup.jobs.switch.inspect import HALF_DONE, clone_to_switch, find, intend, intent_of, newest
+from zbackup.jobs.switch.inspect import (
+    HALF_DONE,
+    clone_to_switch,
+    find,
+    intend,
+    intent_of,
+    newest,
+    require_unread,
+)
 from zbackup.jobs.switch.service import look, service_of, start, stop
 from zbackup.jobs.switch.steps import (
     all_of,
@@ -59,6 +67,7 @@ def plan(ctx: Context, name: str) -> SwitchPlan:
     """Look and decide, and change nothing. Raise what switch() would raise before it changes anything."""
     clone = clone_to_switch(ctx, name)
     switch = clone.switch if clone.state in HALF_DONE and clone.switch else intend(ctx, clone)
+    require_unread(ctx, all_of(switch))
     look(ctx)
     renames = [(root, switch.aside(root)) for root in switch.roots]
     renames += [(part_name(ctx, clone, each.number), each.name) for each in switch.coming]
@@ -77,6 +86,7 @@ def switch(ctx: Context, name: str) -> SwitchReport:
         clone = clone_to_switch(ctx, name)
         record = clone_datasets.record_of(ctx, clone)
         intent = intent_of(clone) if clone.state in HALF_DONE else intend(ctx, clone)
+        require_unread(ctx, all_of(intent))
         facts = look(ctx)
         clone = replace(clone, state="switching", stopped=True, switch=intent)
         _write_intent(ctx, clone)
@@ -110,6 +120,7 @@ def undo(ctx: Context, name: str = "") -> SwitchReport:
         if clone.state == "switched":
             require_settled(switches(ctx.zfs, ctx.clones, ctx.instance))
             require_in_place(ctx, intent)
+        require_unread(ctx, all_of(intent))
         half_done, clone = clone.state == "switching", replace(clone, state="undoing")
         clone_datasets.describe(ctx, clone)
         _return(ctx, clone, intent, facts)
