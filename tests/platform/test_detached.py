@@ -87,6 +87,8 @@ def test_it_sees_the_clone_at_the_original_paths_and_nothing_of_production(
         **{str(path): "mine" for path in paths},
         **{str(path): "No such file or directory" for path in elsewhere},
     }
+    # Where memory runs out, it goes before production's server.
+    assert Path(f"/proc/{process.pid}/oom_score_adj").read_text() == "1000\n"
     # Each original path is one mount, and that one is the clone's.
     mountinfo = Path(f"/proc/{process.pid}/mountinfo").read_text()
     assert house.data.name.replace(" ", "\\040") + " " not in mountinfo

@@ -4,6 +4,7 @@ Run as `python -I -m zbackup.proc.enter_namespace` with its order on standard in
 has, argv, environment and note, which may be null.
 """
 
+import contextlib
 import json
 import os
 import resource
@@ -28,6 +29,7 @@ def main(order: str) -> None:
         # As detached.Process reads it. Neither number changes when the server takes our place.
         started = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
         write_new(Path(wanted["note"]), f"{os.getpid()} {started}\n", mode=0o644)
+    _end_first()
     _choose_network(wanted)
     last = last_capability()
     arrange(_view(wanted))
@@ -40,6 +42,13 @@ def main(order: str) -> None:
         call_nobody()
     os.umask(0o027)
     become(wanted["argv"], wanted["environment"])
+
+
+def _end_first() -> None:
+    """Be what Linux ends first where memory runs out, and not production's server, which is larger most often
+    (proc(5), oom_score_adj). Nobody needs to be root for that."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def _view(wanted: dict[str, Any]) -> View:
