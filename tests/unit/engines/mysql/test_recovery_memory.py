@@ -18,6 +18,8 @@ LOG = {"innodb_log_file_size": str(256 * MIB)}
         (256, "mariadb", LOG, None, 256),
         (1024, "mariadb", LOG, 8192, 1024),
         (256, "mariadb", {}, 8192, 256),
+        (256, "mariadb", {"innodb_log_file_size": "much"}, 8192, 256),
+        (256, "mariadb", {"innodb_log_file_size": "9" * 5000}, 8192, 256),
         (256, "mysql", LOG, 8192, 256),
     ],
 )

@@ -7,6 +7,9 @@ from zbackup.proc.memory import available
 SHARE = 4
 """One part in so many of the memory that is free is taken at most."""
 
+_DIGITS = 19
+"""Of an exabyte."""
+
 
 def for_crash_recovery(memory: int, flavor: str, recorded: Mapping[str, str]) -> int:
     """Bytes: `memory`, or more where MariaDB recovers sooner with that. `recorded` is Record.server.
@@ -17,5 +20,7 @@ def for_crash_recovery(memory: int, flavor: str, recorded: Mapping[str, str]) ->
     """
     if flavor != "mariadb":
         return memory
-    wanted = 2 * int(recorded.get("innodb_log_file_size") or 0)
+    size = recorded.get("innodb_log_file_size", "")
+    # A record that came from elsewhere may say anything.
+    wanted = 2 * int(size) if len(size) < _DIGITS and size.isdecimal() else 0
     return max(memory, min(wanted, (available() or 0) // SHARE))
