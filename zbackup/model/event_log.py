@@ -4,7 +4,11 @@ structlog writes them. To read it takes a sixth of a short command, most of whic
 is read with the first line that is to be written.
 """
 
+import sys
 from collections.abc import Callable
+from contextlib import suppress
+
+from zbackup.model.printable import printable
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "exception": 40}
 """As in logging."""
@@ -45,11 +49,17 @@ class EventLog:
     def _tell(self, method: str, event: str, facts: dict[str, object]) -> None:
         if _LEVELS[method] < self._least:
             return
-        if prepare := self._prepare:
-            prepare()
-            self._prepare = None
-        import structlog
-
+        try:
+            if prepare := self._prepare:
+                prepare()
+                self._prepare = None
+            import structlog
+        except Exception as failure:  # noqa: BLE001  a line of the log is never worth the work that it tells of
+            # zbackup was upgraded since this process began, or it has no descriptor left to read a file.
+            with suppress(OSError, ValueError, AttributeError):
+                told = printable(f"{event} {facts} (not in the log: {failure})")
+                sys.stderr.write(f"zbackup: {told}\n")
+            return
         getattr(structlog.get_logger(), method)(event, **facts)
 
 
