@@ -3,7 +3,7 @@
 import pytest
 
 from tests.lab.copy_rig import Rig, cut_at
-from zbackup.engines.mysql.copy import load_lacking, load_rows, made_lines, session, statements
+from zbackup.engines.mysql.copy import load_lacking, load_rows, made_lines, patience, session, statements
 from zbackup.engines.mysql.server.connection import RowConnection, StatementFailed
 from zbackup.model.errors import DatabaseError
 
@@ -99,6 +99,33 @@ class TestLoads:
             "more.own": (12, 0),
         }
         assert more.production.checksum(["more.own"]) == more.clone.checksum(["more.own"])
+
+    def test_a_copy_that_is_stopped_holds_no_row_for_long(
+        self, more: Rig, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As by Ctrl-Z, in the middle of a transaction in production's own table."""
+        more.production.sql("SET GLOBAL local_infile = ON")
+        more.both("CREATE TABLE more.stopped (id INT PRIMARY KEY, v INT)")
+        more.clone.sql("INSERT INTO more.stopped VALUES (1, 1), (2, 2), (3, 3)")
+        more.production.sql("INSERT INTO more.stopped VALUES (3, 30)")
+        write = RowConnection.write
+
+        others = ["INSERT INTO more.stopped VALUES (1, 10)", "UPDATE more.stopped SET v = 31 WHERE id = 3"]
+
+        def stopped(self: RowConnection, statement: bytes) -> int:
+            if statement == b"COMMIT":
+                more.production.sql(others.pop(0))  # waits for the lock
+            return write(self, statement)
+
+        for wish in ({"missing": True}, {"changed": True}):
+            with monkeypatch.context() as patch:
+                patch.setattr(patience, "HOLDING_S", 1)
+                patch.setattr(RowConnection, "write", stopped)
+                with pytest.raises(DatabaseError):
+                    more.copy("more.stopped", **wish)
+        assert list(more.production.sql("SELECT * FROM more.stopped")) == [(1, 10), (3, 31)]
+        assert more.copy("more.stopped", missing=True, changed=True)[0].inserted == 1
+        assert more.production.checksum(["more.stopped"]) == more.clone.checksum(["more.stopped"])
 
     def test_missing_rows_come_back_whichever_statement_was_the_last(
         self, more: Rig, monkeypatch: pytest.MonkeyPatch

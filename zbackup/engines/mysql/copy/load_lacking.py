@@ -15,6 +15,7 @@ from zbackup.engines.mysql.copy.compare import Tally, insert_lacking, pairs_of
 from zbackup.engines.mysql.copy.ends import Ends
 from zbackup.engines.mysql.copy.job import TableJob
 from zbackup.engines.mysql.copy.load_rows import committed, loaded, made
+from zbackup.engines.mysql.copy.patience import holding
 from zbackup.engines.mysql.server.connection import Row, RowConnection
 
 
@@ -85,7 +86,10 @@ class Loading:
 
 
 def _load(session: RowConnection, job: TableJob, rows: int, lines: bytes) -> bool:
-    if loaded(session, made_lines.load(job.work, job.table), rows, lines) and committed(session):
-        return True
-    session.write(b"ROLLBACK")
-    return False
+    if not lines:
+        return False
+    with holding(session):
+        if loaded(session, made_lines.load(job.work, job.table), rows, lines) and committed(session):
+            return True
+        session.write(b"ROLLBACK")
+        return False

@@ -17,6 +17,7 @@ from zbackup.engines.mysql.copy.lacking import Remembered, lacking
 from zbackup.engines.mysql.copy.load_lacking import load_lacking
 from zbackup.engines.mysql.copy.load_rows import Filled
 from zbackup.engines.mysql.copy.marker import find_marker, marker_named, remove_marker, set_marker
+from zbackup.engines.mysql.copy.patience import PATIENCE
 from zbackup.engines.mysql.copy.plan_table import plan_table, together
 from zbackup.engines.mysql.copy.statements import SETTINGS
 from zbackup.engines.mysql.copy.tables import quoted, quoted_name
@@ -33,8 +34,6 @@ from zbackup.model.copying import CopiedTable, CopyPlan, CopyStep, CopyWish, Dif
 from zbackup.model.errors import NotFound, Refused, UsageError, VerificationFailed
 from zbackup.model.progress import Progress
 
-# A copy that waits must not lose its sessions.
-PATIENCE = "SET SESSION wait_timeout = 86400, net_write_timeout = 86400, net_read_timeout = 86400"
 # Without it the snapshot below is none.
 ONE_VIEW_FOR_ALL = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"
 ONE_VIEW = b"START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"

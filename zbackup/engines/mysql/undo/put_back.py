@@ -11,6 +11,7 @@ from typing import Literal
 from zbackup.engines.mysql.copy.brake import Brake
 from zbackup.engines.mysql.copy.compare import NOT_TAKEN
 from zbackup.engines.mysql.copy.insert_rows import BUSY, TRIES
+from zbackup.engines.mysql.copy.patience import holding
 from zbackup.engines.mysql.copy.tables import Table, quoted, quoted_name
 from zbackup.engines.mysql.server.connection import ConnectionLost, Row, RowConnection, StatementFailed
 from zbackup.engines.mysql.undo import reverse
@@ -198,7 +199,8 @@ class PutBack:
         for tries in range(TRIES, -1, -1):
             fresh: Tallies = {step.table: Tally() for step in portion}
             try:
-                refused = self._transaction(portion, fresh)
+                with holding(self.production):
+                    refused = self._transaction(portion, fresh)
             except StatementFailed as failure:
                 if failure.code not in BUSY or not tries:
                     raise

@@ -9,7 +9,8 @@ from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.table_map import TableMap
 from zbackup.engines.mysql.binlog.transaction_events import Event, transaction_events
 from zbackup.engines.mysql.copy.brake import Brake
-from zbackup.engines.mysql.copy.session import PATIENCE, MysqlCopier, clone_options
+from zbackup.engines.mysql.copy.patience import PATIENCE
+from zbackup.engines.mysql.copy.session import MysqlCopier, clone_options
 from zbackup.engines.mysql.copy.statements import SETTINGS
 from zbackup.engines.mysql.recovery.replay_bounds import files_of
 from zbackup.engines.mysql.server.connection import Connection, RowConnection, connect, connect_rows
