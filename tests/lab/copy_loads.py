@@ -127,6 +127,26 @@ class TestLoads:
         assert more.copy("more.stopped", missing=True, changed=True)[0].inserted == 1
         assert more.production.checksum(["more.stopped"]) == more.clone.checksum(["more.stopped"])
 
+    @pytest.mark.parametrize("lines", ["ON", "OFF"])
+    def test_what_was_shown_is_put_back_and_nothing_else(self, more: Rig, lines: str) -> None:
+        """A row that was deleted meanwhile stays away. One that no partition is for is named."""
+        more.production.sql(f"SET GLOBAL local_infile = {lines}")
+        parts = "CREATE TABLE more.parts (id INT PRIMARY KEY) PARTITION BY RANGE (id) ({})"
+        more.clone.sql(parts.format("PARTITION p0 VALUES LESS THAN (100)"))
+        more.production.sql(parts.format("PARTITION p0 VALUES LESS THAN (6)"))
+        more.clone.sql("INSERT INTO more.parts VALUES (1), (2), (3), (4), (7)")
+        more.production.sql("INSERT INTO more.parts VALUES (1), (2)")
+        with more.session("more.parts", missing=True) as copy:
+            plan = copy.plan()
+            assert ("LOAD DATA" in plan.steps[0].statements[0]) is (lines == "ON")
+            assert copy.compare(plan.steps[0]).missing == 3
+            more.production.sql("DELETE FROM more.parts WHERE id = 2")
+            more.production.sql("INSERT INTO more.parts VALUES (4)")
+            (done,) = copy.act(plan)
+        assert (done.inserted, done.refused) == (1, 1)
+        assert "id=7" in done.conflicts[0] and "partition" in done.conflicts[0]
+        assert list(more.production.sql("SELECT id FROM more.parts ORDER BY id")) == [(1,), (3,), (4,)]
+
     def test_missing_rows_come_back_whichever_statement_was_the_last(
         self, more: Rig, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -6,6 +6,11 @@ from typing import Any, cast
 
 from zbackup.config.copying import CopyBack
 from zbackup.engines.mysql.copy.brake import Brake, worst_lag
+from zbackup.engines.mysql.copy.compare import Pair, Tally, insert_lacking
+from zbackup.engines.mysql.copy.ends import Ends
+from zbackup.engines.mysql.copy.job import TableJob
+from zbackup.engines.mysql.copy.tables import Column, Table
+from zbackup.model.copying import CopyStep, TableName
 from zbackup.model.progress import Silent
 
 
@@ -67,3 +72,39 @@ def test_the_lag_of_a_replica_that_stands_still_is_infinite() -> None:
     assert worst_lag([]) is None
     assert worst_lag([{"Seconds_Behind_Source": 3}]) == 3
     assert worst_lag([{"Seconds_Behind_Master": 3}, {"Seconds_Behind_Master": None}]) == float("inf")
+
+
+def test_it_does_not_look_where_a_transaction_may_be_open() -> None:
+    clock = Clock()
+    one, production = brake([99, 1], clock)
+    one.wait(looks=False)
+    assert (clock.slept, production.asked) == ([], 0)
+    one.wait()
+    assert production.asked == 2
+
+
+@dataclass
+class Written:
+    statements: list[bytes] = field(default_factory=list)
+
+    def write(self, statement: bytes) -> int:
+        self.statements.append(statement)
+        return 1
+
+
+def test_rows_that_are_put_back_as_statements_keep_the_rate() -> None:
+    clock = Clock()
+    one, _ = brake([1] * 100, clock, rate=100)
+    name, column = TableName("shop", "a"), Column(name="n", type="text", data_type="text", charset="latin1")
+    table = Table(
+        name=name, type="BASE TABLE", engine="InnoDB", rows=1, row_bytes=1, columns=(column,), key=(column,)
+    )
+    step = CopyStep(source=name, into=name, action="rows", statements=())
+    written = Written()
+    ends = Ends(
+        clone=cast(Any, None), production=cast(Any, written), loaders=(), brake=one, progress=Silent()
+    )
+    row = (b"1" * 500,)
+    insert_lacking(ends, TableJob(step=step, table=table, work=name), [Pair(row, row, None)], Tally())
+    assert sum(clock.slept) == 5.0
+    assert len(written.statements) == 1

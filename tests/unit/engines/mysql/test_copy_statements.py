@@ -3,17 +3,18 @@
 import hashlib
 import sqlite3
 from itertools import pairwise
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zbackup.engines.mysql.copy import lacking, made_lines, statements
+from zbackup.engines.mysql.copy import lacking, made_lines, statements, tables
 from zbackup.engines.mysql.copy.insert_rows import BATCH_BYTES, BATCH_ROWS, batches
 from zbackup.engines.mysql.copy.tables import Column, Table
 from zbackup.engines.mysql.server.connection import Row
 from zbackup.model.copying import TableName
-from zbackup.model.errors import VerificationFailed
+from zbackup.model.errors import Refused, VerificationFailed
 
 NUMBER = Column(name="n", type="bigint", data_type="bigint")
 OTHER = Column(name="o`", type="int", data_type="int")
@@ -176,17 +177,13 @@ def test_a_float_keeps_the_sign_of_zero() -> None:
 @given(st.lists(st.lists(st.integers(-(2**63), 2**64), min_size=1)), st.integers(0, 400))
 def test_numbers_are_remembered_whole_or_not_at_all(found: list[list[int]], most: int) -> None:
     rows: list[list[Row]] = [[(str(number).encode(),) for number in part] for part in found]
-    remembered = lacking.Remembered()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lacking, "MOST_REMEMBERED", most)
-        for part in rows:
-            remembered.add(part)
-        assert not remembered.is_whole
-        remembered.end()
+    remembered = lacking.Remembered(most)
+    for part in rows:
+        remembered.add(part)
+    assert not remembered.is_whole
+    remembered.end()
     assert remembered.is_whole == (remembered.size <= most)
-    if remembered.is_whole:
-        assert list(remembered.keys()) == rows
-    assert sum(map(len, remembered.texts)) <= most
+    assert list(remembered.keys()) == (rows if remembered.is_whole else [])
 
 
 @given(st.lists(st.binary(), min_size=1), st.binary())
@@ -197,3 +194,25 @@ def test_lines_are_proven_by_all_of_their_bytes(made: list[bytes], other: bytes)
     assert not made_lines.proves(found, len(made) + 1, text + b"\n")
     assert other == text or not made_lines.proves(found, len(made), other + b"\n")
     assert not made_lines.proves((found[0], None), len(made), text + b"\n")
+
+
+def test_a_character_set_is_a_word_or_the_end() -> None:
+    """The clone's server is not believed: what it says would become part of a statement."""
+
+    class Clone:
+        charset = "utf16"
+
+        def one(self, _: str, __: object = ()) -> dict[str, object]:
+            return {"type": "BASE TABLE", "engine": "InnoDB", "n": 1, "length": 1}
+
+        def rows(self, statement: str, _: object = ()) -> list[dict[str, object]]:
+            column = {"name": "t", "type": "text", "data_type": "text", "charset": self.charset, "made": 0}
+            return [column] if "information_schema.COLUMNS" in statement else []
+
+    clone = Clone()
+    name = TableName("s", "a")
+    found = tables.read_table(cast(Any, clone), name)
+    assert found and found.columns[0].charset == "utf16"
+    clone.charset = "utf16'', (SELECT 1)) -- "
+    with pytest.raises(Refused, match="for a character set"):
+        tables.read_table(cast(Any, clone), name)

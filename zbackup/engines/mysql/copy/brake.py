@@ -34,10 +34,11 @@ class Brake:
         """Tell whether `wait` may take long: it looks at production, or keeps a rate."""
         return bool(self.rules.rate) or self._is_due
 
-    def wait(self, size: int = 0) -> None:
-        """Return when the next transaction may be sent; `size` bytes were sent since."""
+    def wait(self, size: int = 0, *, looks: bool = True) -> None:
+        """Return when the next transaction may be sent; `size` bytes were sent since. Without `looks`, it
+        is not the time to look at production, even if it is due by now."""
         self._keep_rate(size)
-        if not self._is_due:
+        if not looks or not self._is_due:
             return
         while why := self._too_much():
             if why not in self._told:

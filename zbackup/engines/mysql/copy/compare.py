@@ -18,8 +18,9 @@ from zbackup.model.errors import DatabaseError
 
 EXAMPLES = 20
 SHOWN = 40
-NOT_TAKEN = (1062, 1216, 1451, 1452, 1557, 1586, 1761, 1762, 3819, 4025)
-"""What production's other rows or rules have against a row: unique and foreign keys, CHECK constraints."""
+NOT_TAKEN = (1062, 1216, 1451, 1452, 1526, 1557, 1586, 1761, 1762, 3819, 4025)
+"""What production's other rows or rules have against a row: unique and foreign keys, CHECK constraints, and
+partitions, none of which is for it."""
 NO_PARENT = (1216, 1452)
 
 
@@ -81,29 +82,32 @@ def difference(ends: Ends, job: TableJob, wish: CopyWish, remembered: Remembered
     )
 
 
-def put_back(ends: Ends, job: TableJob, wish: CopyWish) -> Tally:
+def put_back(ends: Ends, job: TableJob, wish: CopyWish, found: Iterator[list[Row]] | None = None) -> Tally:
     """Insert and update, in transactions of their own. What is right already is left alone, so that a run
-    that was cut short is just started again."""
+    that was cut short is just started again. `found` are the keys that a comparison found to be lacking."""
     tally = Tally()
     columns = job.table.stored
-    for pairs in _pairs(ends, job, wish):
+    for pairs in _pairs(ends, job, wish, found):
         if wish.missing:
             insert_lacking(ends, job, pairs, tally)
         differing = [p for p in pairs if p.there is not None and p.clone != p.there] if wish.changed else []
         for start in range(0, len(differing), BATCH_ROWS // 10):
-            ends.brake.wait()
-            _update(ends, job, columns, differing[start : start + BATCH_ROWS // 10], tally)
+            some = differing[start : start + BATCH_ROWS // 10]
+            ends.brake.wait(_size([pair.clone for pair in some]))
+            _update(ends, job, columns, some, tally)
         ends.progress.advance(tally.inserted + tally.updated, 0, "rows put back")
     return tally
 
 
-def _pairs(ends: Ends, job: TableJob, wish: CopyWish) -> Iterator[list[Pair]]:
+def _pairs(
+    ends: Ends, job: TableJob, wish: CopyWish, found: Iterator[list[Row]] | None = None
+) -> Iterator[list[Pair]]:
     """The clone's rows beside production's, in portions; ranges that are equal are left out."""
     table = job.table
     if not wish.changed:
-        for keys in lacking(ends, job, wish.where):
+        for keys in found or lacking(ends, job, wish.where):
             for start in range(0, len(keys), BATCH_ROWS // 2):
-                yield from pairs_of(ends, job, keys[start : start + BATCH_ROWS // 2], new=True)
+                yield from pairs_of(ends, job, keys[start : start + BATCH_ROWS // 2], new=not found)
         return
     for after, to in ranges(ends.clone, table):
         ends.brake.wait()
@@ -133,8 +137,12 @@ def pairs_of(ends: Ends, job: TableJob, keys: Sequence[Row], *, new: bool = Fals
 def insert_lacking(ends: Ends, job: TableJob, pairs: Sequence[Pair], tally: Tally) -> None:
     """Insert the rows of pairs that production has no row of."""
     for rows in batches(pair.clone for pair in pairs if pair.there is None):
-        ends.brake.wait()
+        ends.brake.wait(_size(rows))
         _insert(ends, job, rows, tally)
+
+
+def _size(rows: Sequence[Row]) -> int:
+    return sum(len(value) for row in rows for value in row if value)
 
 
 def _beside(ends: Ends, job: TableJob, rows: Sequence[Row], *, locked: bool = False) -> list[Pair]:

@@ -13,13 +13,14 @@ from zbackup.engines.mysql.server.connection import Row
 from zbackup.model.copying import TableName
 
 MOST_REMEMBERED = 64 << 20
-"""Bytes of keys. Where there are more, they are looked for once more."""
+"""Bytes of keys, of all tables. Where there are more, they are looked for once more."""
 
 
 @dataclass(slots=True)
 class Remembered:
     """Numbers that a comparison found to be lacking, each range's in a text, for the copy that follows it."""
 
+    most: int = MOST_REMEMBERED
     texts: list[bytes] = field(default_factory=list)
     size: int = 0
     is_whole: bool = False
@@ -28,12 +29,14 @@ class Remembered:
         """Remember some, if they fit."""
         text = b"\n".join(row[0] or b"" for row in keys)
         self.size += len(text)
-        if self.size <= MOST_REMEMBERED:
+        if self.size <= self.most:
             self.texts.append(text)
+        else:
+            self.texts.clear()
 
     def end(self) -> None:
         """Note that these are all, unless some did not fit."""
-        self.is_whole = self.size <= MOST_REMEMBERED
+        self.is_whole = self.size <= self.most
 
     def keys(self) -> Iterator[list[Row]]:
         """Yield the keys of each range."""

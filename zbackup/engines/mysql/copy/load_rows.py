@@ -102,10 +102,10 @@ class Loading:
         """Load a portion when a session is free, and the brake lets it."""
         if not self.free:
             self._end_first()
-        if self.ends.brake.may_wait:
+        if looks := self.ends.brake.may_wait:
             # No transaction stays open meanwhile.
             self.end()
-        self.ends.brake.wait(len(portion.lines))
+        self.ends.brake.wait(len(portion.lines), looks=looks)
         session = self.free.popleft()
         self.loads.append(Load(portion, session, self.workers.submit(_load, session, self.job, portion)))
 

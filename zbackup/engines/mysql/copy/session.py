@@ -13,7 +13,7 @@ from zbackup.engines.mysql.copy.ends import Ends, sessions, when_allowed
 from zbackup.engines.mysql.copy.fill import fill, prove
 from zbackup.engines.mysql.copy.finish import add_extras, add_keys, exchange, release
 from zbackup.engines.mysql.copy.job import Sides, TableJob, in_turn, parents_first
-from zbackup.engines.mysql.copy.lacking import Remembered, lacking
+from zbackup.engines.mysql.copy.lacking import MOST_REMEMBERED, Remembered, lacking
 from zbackup.engines.mysql.copy.load_lacking import load_lacking
 from zbackup.engines.mysql.copy.load_rows import Filled
 from zbackup.engines.mysql.copy.marker import find_marker, marker_named, remove_marker, set_marker
@@ -179,7 +179,8 @@ class MysqlCopy:
         """See engines.base.CopySession."""
         self.progress.phase("comparing", str(step.into))
         self._one_view()
-        remembered = self._remembered[step.source] = Remembered()
+        others = sum(known.size for known in self._remembered.values() if known.is_whole)
+        remembered = self._remembered[step.source] = Remembered(MOST_REMEMBERED - others)
         return difference(self.ends, self._jobs[step.source], self.wish, remembered)
 
     def act(self, plan: CopyPlan) -> tuple[CopiedTable, ...]:
@@ -274,11 +275,11 @@ class MysqlCopy:
         self.progress.phase("putting rows back", str(job.step.into))
         self._use(job.step.into.schema)
         self._one_view()
-        if not job.as_lines:
-            return put_back(self.ends, job, self.wish)
         # What was shown is put back; where that is not known, or tried again, it is looked for.
         known = self._remembered.pop(job.step.source, None)
         shown = known.keys() if known and known.is_whole else None
+        if not job.as_lines:
+            return put_back(self.ends, job, self.wish, shown)
         return load_lacking(self.ends, job, shown or lacking(self.ends, job, self.wish.where))
 
     def _use(self, schema: str) -> None:

@@ -3,11 +3,13 @@
 Sources: MySQL reference manual and MariaDB's, "INFORMATION_SCHEMA Tables".
 """
 
+import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from zbackup.engines.mysql.server.connection import Connection
 from zbackup.model.copying import TableName
+from zbackup.model.errors import Refused
 
 ColumnKind = Literal["number", "plain", "text", "bytes", "float"]
 
@@ -203,11 +205,19 @@ def _columns(connection: Connection, name: TableName) -> tuple[Column, ...]:
             name=str(row["name"]),
             type=_text(row["type"]),
             data_type=_text(row["data_type"]).lower(),
-            charset=str(row["charset"] or ""),
+            charset=_word(row["charset"] or ""),
             generated=bool(int(row["made"])),
         )
         for row in rows
     )
+
+
+def _word(value: object) -> str:
+    """The clone's server is not believed: a character set's name becomes part of statements."""
+    text = _text(value)
+    if not re.fullmatch(r"\w*", text, re.ASCII):
+        raise Refused(f"the server gave {text[:40]!r} for a character set")
+    return text
 
 
 def _text(value: object) -> str:
