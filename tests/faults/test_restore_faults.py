@@ -47,10 +47,14 @@ def test_no_prune_gets_between_the_plan_and_the_clones(house: House) -> None:
         seen.setdefault(argv[1], set()).add(holder(ctx.lock_file))
         return run(argv, mutates=mutates, timeout=timeout)
 
-    ctx = replace(house.context(), zfs=Zfs(runner))
+    class Seen(Silent):
+        def phase(self, name: str, detail: str = "") -> None:
+            seen.setdefault(name, set()).add(holder(ctx.lock_file))
+
+    ctx = replace(house.context(), zfs=Zfs(runner), progress=Seen())
     house.require_recovered(restore(ctx, house.moment, OPTIONS))
     assert [who.partition(" (")[0] for who in seen["clone"]] == ["zbackup restore"]
-    assert seen["destroy"] == {""}
+    assert seen["starting the temporary server"] == seen["replaying"] == {""}
     house.finish("looked at")
     house.forget_log_snapshots()
 
