@@ -85,7 +85,7 @@ def ensure(built: BuiltGuest) -> None:
             return
         try:
             _build(built, home)
-        except (StepFailed, apt.AptFailed) as error:
+        except (StepFailed, apt.AptFailed, OSError) as error:
             failed.write_text(f"{error}\n")
             say(f"zfs and zpool stay the packages' own, and cost twice the CPU: {error}")
 
