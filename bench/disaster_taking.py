@@ -46,7 +46,7 @@ def standstills(made: AnyStage, takes: Mapping[str, Take]) -> Standstills:
 
 
 def add_costs(made: AnyStage, rows: Rows, still: Standstills, write: Callable[[int], None]) -> None:
-    """Add to the rows of taking what it costs besides; `write` commits so many small transactions."""
+    """Add to the rows of taking what it costs too; `write` commits that number of small transactions."""
     for row in rows:
         if row["scene"] == "taking":
             row |= still[row["way"]]

@@ -54,7 +54,7 @@ CONFIGURED = (
 BESIDE = Path(__file__).with_name("linked.c")
 """What is linked to them and not their own."""
 TRIED_AGAIN_AFTER = 12 * 3600.0
-"""Seconds after which a build that failed is begun anew."""
+"""Seconds after which a build that failed is tried again."""
 
 
 def trees(built: BuiltGuest) -> list[Path]:

@@ -32,7 +32,7 @@ class NotContinued(VerificationFailed):
 
 @runtime_checkable
 class HoldsPositions(Protocol):
-    """The operation that an engine's Recovery offers besides, where a position in the log says which history
+    """The operation that an engine's Recovery offers too, where a position in the log says which history
     it is of."""
 
     def holds(self, files: BackupFiles, position: str) -> bool:

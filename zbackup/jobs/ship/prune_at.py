@@ -242,7 +242,7 @@ def _as_taken(backup: Backup) -> Backup:
 
 
 def _pins(backups: Sequence[Backup], holds: Holds) -> dict[str, list[str]]:
-    """Return why each of a server's backups is needed besides the policy, by its identity."""
+    """Return why each of a server's backups is needed beyond the policy, by its identity."""
     found = {backups[-1].record.backup: ["the next stream starts from it"]}
     for backup in backups:
         clones = dict.fromkeys(clone for s in backup.snapshots for clone in s.clones)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from zbackup.proc.memory import available
 
 SHARE = 4
-"""One part in so many of the memory that is free is taken at most."""
+"""The divisor of the free memory: no more than that part of it is taken."""
 
 _DIGITS = 19
 """Of an exabyte."""

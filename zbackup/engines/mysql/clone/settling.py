@@ -36,7 +36,7 @@ def taken_back(flavor: str, recorded: Mapping[str, str]) -> list[str]:
 
 
 def given_back(flavor: str, has: int, wanted: int) -> str:
-    """The statement by which a buffer pool of so many bytes gets the wanted size; "" where it is no larger.
+    """The statement that gives a buffer pool of `has` bytes the wanted size; "" where it is no larger.
 
     A crash recovery of MariaDB's may have got more (recovery_memory). Pages are written to their files for
     this, which nobody needs to wait for.

@@ -215,7 +215,7 @@ class Connection:
             self._raw.close()
 
     def hand_in(self, statement: str) -> None:
-        """Give the server a statement and hang up: it goes on with that, and nobody hears how it ends."""
+        """Give the server a statement and hang up: it finishes that, and nobody hears how it ends."""
         raw: Any = self._raw
         with suppress(pymysql.MySQLError):
             raw._execute_command(COMMAND.COM_QUERY, statement)
