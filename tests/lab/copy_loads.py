@@ -119,7 +119,7 @@ class TestLoads:
 
         for wish in ({"missing": True}, {"changed": True}):
             with monkeypatch.context() as patch:
-                patch.setattr(patience, "HOLDING_S", 1)
+                patch.setattr(patience, "SILENT_S", 1)
                 patch.setattr(RowConnection, "write", stopped)
                 with pytest.raises(DatabaseError):
                     more.copy("more.stopped", **wish)

@@ -35,6 +35,10 @@ class Loss:
 def loss(house: House) -> Loss:
     server = house.server
     for statement in (
+        # More than a copy writes in one transaction. The numbers are given: those that a server
+        # gives to a SELECT's rows leave a gap behind them, which MariaDB forgets when it starts again.
+        "INSERT INTO shop.orders (id, customer_id, amount, state, placed) "
+        "SELECT id + 4000, customer_id, amount, state, placed FROM shop.orders",
         "CREATE TABLE shop.lines (o INT, n INT, what VARCHAR(20), twice INT AS (n * 2) STORED, "
         "PRIMARY KEY (o, n), CONSTRAINT of_order FOREIGN KEY (o) REFERENCES orders (id)) ENGINE=InnoDB",
         "INSERT INTO shop.lines (o, n, what) SELECT id, 1, state FROM shop.orders WHERE id <= 500",
@@ -115,7 +119,11 @@ class CopyStory:
         assert planned["tables"][0]["resumed"]
         words = typed("restore-a-dropped-table.md", "zbackup copy")
         done = house.zb(*words, "--json", config=loss.config).data["tables"][0]
-        assert (done["action"], done["inserted"], done["verified"]) == ("new", 4000 - there, True)
+        assert (done["action"], done["inserted"], done["verified"]) == (
+            "new",
+            len(loss.rows["shop.orders"]) - there,
+            True,
+        )
         assert contents(server, TABLES) == loss.rows
         assert server.sql("SHOW CREATE TABLE shop.orders")[0][1] == loss.definition
         assert _unfinished(house) == 0

@@ -1,5 +1,6 @@
 """zbackup copy as it reads its words and says what it did."""
 
+import sys
 from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
@@ -8,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.unit.copied import BESIDE, DONE, ORDERS, PLANNED
-from zbackup.cli import copy
+from zbackup import cli
+from zbackup.cli import copy, restore_copy
 from zbackup.jobs.copy import after_restore
 from zbackup.jobs.copy import copy as job
 from zbackup.jobs.copy.copy import CopyReport, require_sensible
@@ -53,6 +55,18 @@ def test_a_report_says_what_was_not_taken_and_ends_so() -> None:
     with pytest.raises(CopyIncomplete, match="1 rows or views: id=7"):
         copy.require_complete(DONE)
     copy.require_complete(PLANNED)
+
+
+def test_a_restore_for_tables_reads_all_that_copying_takes_before_it_begins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An upgrade in the hours that it may take puts other modules in their place."""
+    monkeypatch.setattr(after_restore, "require_possible", lambda *_: None)
+    monkeypatch.delattr(cli, "copy")
+    monkeypatch.delitem(sys.modules, copy.__name__)
+    ctx: Any = None
+    restore_copy.require_possible(ctx, WISH)
+    assert copy.__name__ in sys.modules
 
 
 @pytest.mark.parametrize(

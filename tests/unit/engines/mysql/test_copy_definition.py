@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from zbackup.engines.mysql.copy.definition import (
     add_foreign_key,
-    add_key,
+    add_keys,
+    built_at_once,
     counter,
     parse_definition,
     referring_to,
@@ -49,13 +50,18 @@ def test_ordinary_indexes_are_taken_out_unless_a_counter_may_need_one() -> None:
   PRIMARY KEY (`id`),
   UNIQUE KEY `KEY ``x` (`KEY ``x`,`id`),
   KEY `up` ((upper(`v`))) /*!80000 INVISIBLE */,
+  KEY `low` (`id`,(lower(`v`))),
+  KEY `v` (`v`(10) DESC),
   FULLTEXT KEY `ft` (`t`)
 ) ENGINE=InnoDB"""
     rest, keys = parse_definition(shown).without_keys()
-    assert [name for name, _ in keys] == ["KEY `x", "up"]
-    assert add_key(WORK, keys[1][1]) == (
-        "ALTER TABLE `s`.`w``k` ADD KEY `up` ((upper(`v`))) /*!80000 INVISIBLE */"
-    )
+    assert [name for name, _ in keys] == ["KEY `x", "up", "low", "v"]
+    assert [add_keys(WORK, group) for group in built_at_once(keys)] == [
+        "ALTER TABLE `s`.`w``k` ADD UNIQUE KEY `KEY ``x` (`KEY ``x`,`id`), ADD KEY `v` (`v`(10) DESC)",
+        "ALTER TABLE `s`.`w``k` ADD KEY `up` ((upper(`v`))) /*!80000 INVISIBLE */",
+        "ALTER TABLE `s`.`w``k` ADD KEY `low` (`id`,(lower(`v`)))",
+    ]
+    assert built_at_once(()) == []
     left = [line for line in shown.splitlines()[1:] if not line.startswith(("  UNIQUE", "  KEY"))]
     assert rest.create(WORK).splitlines()[1:] == left
     counted = parse_definition(shown.replace("PRIMARY KEY (`id`)", "PRIMARY KEY (`n`,`id`)"))

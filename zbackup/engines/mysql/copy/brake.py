@@ -10,7 +10,7 @@ from zbackup.engines.mysql.server.connection import Connection, connect
 from zbackup.model.errors import DatabaseError
 from zbackup.model.progress import Progress
 
-LOOK_EVERY_S = 1.0
+ASK_EVERY_S = 1.0
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class Brake:
     replicas: tuple[ConnectOptions, ...] = ()
     sleep: Callable[[float], None] = time.sleep
     now: Callable[[], float] = time.monotonic
-    _looked: float = field(default=float("-inf"))
+    _asked: float = field(default=float("-inf"))
     _since: float = field(default=0.0)
     _bytes: int = 0
     _told: set[str] = field(default_factory=set)
@@ -44,12 +44,12 @@ class Brake:
             if why not in self._told:
                 self._told.add(why)
                 self.progress.note(f"waiting: {why}")
-            self.sleep(LOOK_EVERY_S)
-        self._looked = self.now()
+            self.sleep(ASK_EVERY_S)
+        self._asked = self.now()
 
     @property
     def _is_due(self) -> bool:
-        return self.now() - self._looked >= LOOK_EVERY_S
+        return self.now() - self._asked >= ASK_EVERY_S
 
     def _keep_rate(self, size: int) -> None:
         if not self.rules.rate:

@@ -10,7 +10,7 @@ from zbackup.engines.mysql.copy.fill import ranges
 from zbackup.engines.mysql.copy.insert_rows import BATCH_ROWS, again, batches
 from zbackup.engines.mysql.copy.job import TableJob
 from zbackup.engines.mysql.copy.lacking import Remembered, is_same, lacking, select
-from zbackup.engines.mysql.copy.patience import holding
+from zbackup.engines.mysql.copy.patience import ended_if_silent
 from zbackup.engines.mysql.copy.tables import Column, Table
 from zbackup.engines.mysql.server.connection import ConnectionLost, Row, StatementFailed
 from zbackup.model.copying import CopyWish, Difference, RowChange
@@ -233,7 +233,7 @@ def _update(
         del tally.conflicts[before[1] :]
         return once()
 
-    with holding(ends.production):
+    with ended_if_silent(ends.production):
         tally.updated += again(fresh)
 
 

@@ -5,6 +5,7 @@ with ")", and write line ends inside of names and comments as escapes (manuals, 
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from zbackup.engines.mysql.copy.tables import quoted, quoted_name
@@ -15,6 +16,7 @@ _FIRST = re.compile(r"CREATE TABLE (?:`(?:[^`]|``)*`\.)?`(?:[^`]|``)*` \(\n")
 _FOREIGN = re.compile(r"  CONSTRAINT (?P<name>`(?:[^`]|``)*`) (?P<rest>FOREIGN KEY .*?),?$")
 _CHECK = re.compile(r"  CONSTRAINT `(?:[^`]|``)*` (?P<rest>CHECK .*)$")
 _KEY = re.compile(r"  (?P<key>(?:UNIQUE )?KEY (?P<name>`(?:[^`]|``)*`) .*)$")
+_OF_EXPRESSION = re.compile(r"\(\(|,\s*\(")
 _COUNTED = re.compile(r"  (?P<name>`(?:[^`]|``)*`) .*\bAUTO_INCREMENT\b")
 _ELSEWHERE = re.compile(r"\b(?:DATA|INDEX) DIRECTORY\b|/\*!50100 TABLESPACE `", re.IGNORECASE)
 _COUNTER = re.compile(r"^\) ENGINE=\w+ AUTO_INCREMENT=(\d+)", re.MULTILINE)
@@ -94,9 +96,19 @@ def counter(text: str) -> int:
     return int(found[1]) if found else 1
 
 
-def add_key(table: TableName, key: str) -> str:
-    """The statement for one that `without_keys` took out."""
-    return f"ALTER TABLE {quoted_name(table)} ADD {key}"
+def built_at_once(keys: Sequence[tuple[str, str]]) -> list[list[tuple[str, str]]]:
+    """Groups of the indexes that `without_keys` took out: a server reads the rows once for each statement.
+
+    One of an expression is built alone: MySQL makes a hidden column for it, and copies the table where that
+    comes with anything else (manual, "Online DDL Operations").
+    """
+    plain = [(name, key) for name, key in keys if not _OF_EXPRESSION.search(key)]
+    return [group for group in (plain, *([key] for key in keys if key not in plain)) if group]
+
+
+def add_keys(table: TableName, keys: Sequence[tuple[str, str]]) -> str:
+    """The statement for a group of them."""
+    return f"ALTER TABLE {quoted_name(table)} " + ", ".join(f"ADD {key}" for _, key in keys)
 
 
 def add_foreign_key(table: TableName, name: str, rest: str) -> str:

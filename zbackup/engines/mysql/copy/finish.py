@@ -4,11 +4,10 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from zbackup.engines.mysql.copy import tables
+from zbackup.engines.mysql.copy import definition, tables
 from zbackup.engines.mysql.copy.attached import referring, require_unattached
 from zbackup.engines.mysql.copy.brake import Brake
 from zbackup.engines.mysql.copy.creation import create
-from zbackup.engines.mysql.copy.definition import counter
 from zbackup.engines.mysql.copy.insert_rows import BUSY
 from zbackup.engines.mysql.copy.job import Sides, TableJob
 from zbackup.engines.mysql.copy.plan_table import rename
@@ -27,20 +26,29 @@ BINLOG_UNSAFE = 1419
 
 def add_keys(production: Connection, job: TableJob, brake: Brake) -> None:
     """Build the indexes that a filled table lacks, as far as an earlier run has not."""
-    for name, statement in job.keys:
+    for keys in definition.built_at_once(job.keys):
         brake.wait()
-        _when_free(partial(_add_key, production, job, name, statement))
+        _when_free(partial(_add_missing, production, job, keys))
 
 
-def _add_key(production: Connection, job: TableJob, name: str, statement: str) -> None:
+def _add_missing(production: Connection, job: TableJob, keys: Sequence[tuple[str, str]]) -> None:
     """Look each time: the server may still be at what a killed run began, and others wait."""
-    if name in tables.index_names(production, job.work):
-        return
-    try:
-        production.execute(statement)
-    except StatementFailed as failure:
-        if failure.code != THERE_ALREADY:
-            raise
+    missing = _missing(production, job, keys)
+    while missing:
+        try:
+            production.execute(definition.add_keys(job.work, missing))
+        except StatementFailed as failure:
+            left = _missing(production, job, keys)
+            if failure.code != THERE_ALREADY or len(left) >= len(missing):
+                raise
+            missing = left
+        else:
+            return
+
+
+def _missing(production: Connection, job: TableJob, keys: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    there = tables.index_names(production, job.work)
+    return [(name, key) for name, key in keys if name not in there]
 
 
 def add_extras(sides: Sides, job: TableJob) -> None:
@@ -172,7 +180,7 @@ def keep_counting(production: Connection, old: TableName, new: TableName) -> Non
 
 
 def _counter(production: Connection, name: TableName) -> int:
-    return counter(tables.definition(production, name))
+    return definition.counter(tables.definition(production, name))
 
 
 def _when_free(action: Callable[[], None], progress: Progress | None = None) -> None:

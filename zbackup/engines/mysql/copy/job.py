@@ -15,7 +15,7 @@ LONGEST_NAME = 64
 class TableJob:
     """A step, and what acting on it needs. `work` is the table that is filled before it gets its name.
 
-    `keys` are the names and statements of indexes that it gets when it is filled; `as_lines`: production
+    `keys` are the names and definitions of indexes that it gets when it is filled; `as_lines`: production
     loads lines. `parents` are the tables that production's refers to, where rows are put into it. `named`: an
     earlier run has given it its name.
     """

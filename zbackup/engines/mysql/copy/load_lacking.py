@@ -15,7 +15,7 @@ from zbackup.engines.mysql.copy.compare import Tally, insert_lacking, pairs_of
 from zbackup.engines.mysql.copy.ends import Ends
 from zbackup.engines.mysql.copy.job import TableJob
 from zbackup.engines.mysql.copy.load_rows import committed, loaded, made
-from zbackup.engines.mysql.copy.patience import holding
+from zbackup.engines.mysql.copy.patience import ended_if_silent
 from zbackup.engines.mysql.server.connection import Row, RowConnection
 
 
@@ -88,7 +88,7 @@ class Loading:
 def _load(session: RowConnection, job: TableJob, rows: int, lines: bytes) -> bool:
     if not lines:
         return False
-    with holding(session):
+    with ended_if_silent(session):
         if loaded(session, made_lines.load(job.work, job.table), rows, lines) and committed(session):
             return True
         session.write(b"ROLLBACK")

@@ -9,9 +9,11 @@ proves them while they are in its memory, and the clone's server has nothing to 
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Literal
 
 from zbackup.engines.mysql.copy import made_lines, statements
@@ -80,21 +82,38 @@ def load_rows(ends: Ends, job: TableJob, after: Row | None) -> Filled:
         loading = Loading(ends, job, workers, deque(ends.loaders))
         if after:
             loading.filled.unproven.append((None, after))
-        for portion in _portions(ends, job.table, after):
-            if portion.rows:
-                loading.begin(portion)
+        with closing(_ahead(_portions(ends, job.table, after), loading.reading)) as portions:
+            for portion in portions:
+                if portion.rows:
+                    loading.begin(portion)
         loading.end()
     return loading.filled
 
 
+def _ahead(portions: Iterator[Portion], reading: Lock) -> Generator[Portion, None, None]:
+    """Have the clone's server make the next one while one is loaded, `reading` held meanwhile."""
+
+    def next_one() -> Portion | None:
+        with reading:
+            return next(portions, None)
+
+    with ThreadPoolExecutor(max_workers=1) as reader:
+        made_next = reader.submit(next_one)
+        while portion := made_next.result():
+            made_next = reader.submit(next_one)
+            yield portion
+
+
 @dataclass(slots=True)
 class Loading:
-    """The loads that are under way, the one with the first keys first, and the sessions that are `free`."""
+    """The loads that are under way, the one with the first keys first, and the sessions that are `free`.
+    Who uses the clone's session holds `reading`."""
 
     ends: Ends
     job: TableJob
     workers: ThreadPoolExecutor
     free: deque[RowConnection]
+    reading: Lock = field(default_factory=Lock)
     loads: deque[Load] = field(default_factory=deque)
     filled: Filled = field(default_factory=Filled)
 
@@ -145,7 +164,8 @@ class Loading:
     def _insert(self, portion: Portion) -> None:
         table = self.job.table
         query = statements.read_between(table, table.stored, portion.after, portion.to)
-        self.filled.written += insert_rows(self.ends, self.job, query, self.filled.written)
+        with self.reading:
+            self.filled.written += insert_rows(self.ends, self.job, query, self.filled.written)
         self._note_unproven(portion)
 
     def _note_unproven(self, portion: Portion) -> None:

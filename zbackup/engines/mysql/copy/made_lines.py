@@ -23,7 +23,7 @@ LONGEST = 16 << 20
 FASTER = "local_infile = ON and binlog_format = ROW let it load rows, which is quicker"
 LONG_VALUE = 16 << 10
 """Rows with longer ones are written as statements: a line holds one value more than once while it is made."""
-LINES_AT_MOST = 2000
+LINES_AT_MOST = 5000
 WANTED_BYTES = 1 << 20
 MOST_KEYS = 200_000
 """Production may have any number of keys in a range that has few in the clone."""

@@ -10,7 +10,8 @@ from zbackup.engines.mysql.copy.creation import Creation, read_creation
 from zbackup.engines.mysql.copy.definition import (
     Definition,
     add_foreign_key,
-    add_key,
+    add_keys,
+    built_at_once,
     parse_definition,
     referring_to,
     trigger_on,
@@ -145,7 +146,7 @@ def _whole(sides: Sides, wish: CopyWish, table: Table, into: TableName, there: T
         table=table,
         work=work,
         create=shape.create(work),
-        keys=tuple((name, add_key(work, key)) for name, key in keys),
+        keys=tuple(keys),
         as_lines=not wish.where and made_lines.are_possible(table) and made_lines.loads(sides.production),
         foreign=foreign,
         foreign_sql=foreign_sql,
@@ -231,7 +232,7 @@ def _shown(job: TableJob) -> list[str]:
     if job.as_lines:
         rows = made_lines.load(job.work, job.table).decode()
     shown.append(f"{rows};  -- about {job.table.rows} rows, in transactions of about 1 MiB")
-    shown += [sql + ";" for _, sql in job.keys]
+    shown += [add_keys(job.work, keys) + ";" for keys in built_at_once(job.keys)]
     shown += [sql + ";" for sql in (*job.foreign_sql, *(made.shown for made in job.triggers))]
     return [*shown, rename([job]) + ";", *released(job)]
 
