@@ -6,6 +6,7 @@ import socket
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 from zbackup.catalog.local import clones
 from zbackup.clock import Clock, SystemClock
@@ -15,13 +16,14 @@ from zbackup.config.settings import Instance, Settings
 from zbackup.config.ship import S3Address, Ship, ZfsAddress
 from zbackup.destinations.base import Destination
 from zbackup.engines.base import Copier, Engine, LogFollower, LogReader, Recovery, Undoer
+from zbackup.engines.log_search import FileSearch, ServerSearch
 from zbackup.engines.mongodb.options import ConnectOptions as MongoConnectOptions
-from zbackup.engines.mongodb.options import TlsOptions as MongoTlsOptions
 from zbackup.engines.mysql.archive.follow import MysqlLogFollower
 from zbackup.engines.mysql.engine import MysqlEngine
-from zbackup.engines.mysql.options import ConnectOptions, TlsOptions
+from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.plain_log.plain_log import copy_of_log
 from zbackup.engines.mysql.recovery.log_reader import MysqlLogReader
+from zbackup.engines.mysql.recovery.log_search import MysqlLogSearch
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.watch.operator_file import OperatorFile
@@ -40,8 +42,6 @@ from zbackup.proc.run_directory import daemon_directory, own_directory
 from zbackup.proc.ssh import SshHost
 from zbackup.zfs.datasets import Zfs
 from zbackup.zfs.prepared import prepared
-
-MOST_WORKERS = 8  # more appliers gain nothing on one replayed log, and each has its own memory
 
 
 def choose(settings: Settings, name: str | None) -> list[Instance]:
@@ -79,8 +79,8 @@ def choose_destination(ctx: Context, name: str) -> ShipDestination:
 
 def context(settings: Settings, instance: Instance, progress: Progress) -> Context:
     """Tell what jobs on this instance work with. Nothing is connected to or read yet."""
-    parts, copies = (_mongodb, _mongodb_copier) if instance.engine == "mongodb" else (_mysql, _copier)
-    engine, recovery, log_reader, follower = parts(settings, instance)
+    engine_of, copies = (_mongodb, _mongodb_copier) if instance.engine == "mongodb" else (_mysql, _copier)
+    adapters = engine_of(settings, instance)
     return Context(
         instance=instance.name,
         engine_name=instance.engine,
@@ -90,9 +90,10 @@ def context(settings: Settings, instance: Instance, progress: Progress) -> Conte
         run_dir=settings.run_dir,
         zone=settings.timezone,
         zfs=Zfs(run, prepare=prepared),
-        engine=engine,
-        recovery=recovery,
-        log_reader=log_reader,
+        engine=adapters.engine,
+        recovery=adapters.recovery,
+        log_reader=adapters.log_reader,
+        log_search=adapters.log_search,
         clock=SystemClock(),
         progress=progress,
         retention=_retention(instance.retention),
@@ -104,7 +105,7 @@ def context(settings: Settings, instance: Instance, progress: Progress) -> Conte
         elsewhere=instance.clones_elsewhere,
         copier=lambda: copies(instance)[0],
         undoer=lambda: copies(instance)[1],
-        follower=follower,
+        follower=adapters.follower,
         archive=instance.archive.rules() if instance.archive else None,
     )
 
@@ -212,28 +213,38 @@ def _cloning(settings: Settings, instance: Instance) -> CloneRules:
     )
 
 
-def _mysql(settings: Settings, instance: Instance) -> tuple[Engine, Recovery, LogReader, LogFollower]:
+class _Adapters(NamedTuple):
+    """The adapters of one engine, as jobs see them."""
+
+    engine: Engine
+    recovery: Recovery
+    log_reader: LogReader
+    log_search: FileSearch | ServerSearch
+    follower: LogFollower
+
+
+def _mysql(settings: Settings, instance: Instance) -> _Adapters:
     connect, run_dir = _connect(instance), daemon_directory(settings.run_dir)
     plain = copy_of_log(instance.plain_log, connect, run_dir / f"{instance.name}.plain-log.lock")
     engine = MysqlEngine(
         instance=instance.name, connect=connect, lock=instance.lock, run_dir=run_dir, plain=plain
     )
-    recovery = MysqlRecovery(
-        flavor=instance.engine,
-        server=instance.recovery.server,
-        memory=instance.recovery.memory,
-        workers=instance.recovery.workers,
-        closed=_closed(settings),
-        stall=instance.recovery.stall,
+    recovery = MysqlRecovery(flavor=instance.engine, table=instance.recovery, closed=_closed(settings))
+    return _Adapters(
+        engine=engine,
+        recovery=recovery,
+        log_reader=MysqlLogReader(flavor=instance.engine, plain=plain),
+        log_search=MysqlLogSearch(flavor=instance.engine, server=instance.recovery.server),
+        follower=MysqlLogFollower(plain),
     )
-    return engine, recovery, MysqlLogReader(flavor=instance.engine, plain=plain), MysqlLogFollower(plain)
 
 
-def _mongodb(settings: Settings, instance: Instance) -> tuple[Engine, Recovery, LogReader, LogFollower]:
+def _mongodb(settings: Settings, instance: Instance) -> _Adapters:
     # PyMongo is a sixth of what starting a command takes: only who has a MongoDB waits for it.
     from zbackup.engines.mongodb.archive.follow import MongoLogFollower
     from zbackup.engines.mongodb.engine import MongoEngine
     from zbackup.engines.mongodb.recovery.log_reader import MongoLogReader
+    from zbackup.engines.mongodb.recovery.log_search import MongoLogSearch
     from zbackup.engines.mongodb.recovery.recover import MongoRecovery
 
     engine = MongoEngine(
@@ -242,25 +253,20 @@ def _mongodb(settings: Settings, instance: Instance) -> tuple[Engine, Recovery, 
         lock=instance.lock,
         run_dir=daemon_directory(settings.run_dir),
     )
-    recovery = MongoRecovery(
-        server=instance.recovery.server,
-        memory=instance.recovery.memory,
-        workers=_workers(instance),
-        login=instance.recovery.login,
-        closed=_closed(settings),
-        stall=instance.recovery.stall,
+    recovery = MongoRecovery(table=instance.recovery, closed=_closed(settings))
+    return _Adapters(
+        engine=engine,
+        recovery=recovery,
+        log_reader=MongoLogReader(connect=engine.connect),
+        log_search=MongoLogSearch(connect=engine.connect, recovery=recovery),
+        follower=MongoLogFollower(engine.connect),
     )
-    return engine, recovery, MongoLogReader(connect=engine.connect), MongoLogFollower(engine.connect)
 
 
 def _closed(settings: Settings) -> tuple[str, ...]:
     """Tell where other servers' sockets are: a recovered server has no business there."""
     sockets = (instance.socket_path for instance in settings.instance.values())
     return tuple(dict.fromkeys(str(d) for d in (settings.run_dir, *(s.parent for s in sockets if s))))
-
-
-def _workers(instance: Instance) -> int:
-    return instance.recovery.workers or min(os.cpu_count() or 1, MOST_WORKERS)
 
 
 def _copier(instance: Instance) -> tuple[Copier, Undoer]:
@@ -282,8 +288,7 @@ def _mongodb_copier(instance: Instance) -> tuple[Copier, Undoer]:
 
 def _connect_mongodb(instance: Instance) -> MongoConnectOptions:
     """The secrets are read when the engine connects, so that a restore works without them."""
-    secret, uri, own = instance.password, instance.uri, instance.tls
-    tls = MongoTlsOptions(ca=str(own.ca or ""), cert=str(own.cert or ""), verify=own.verify) if own else None
+    secret, uri = instance.password, instance.uri
     return MongoConnectOptions(
         socket=str(instance.socket_path or ""),
         host=instance.host or "127.0.0.1",
@@ -292,25 +297,21 @@ def _connect_mongodb(instance: Instance) -> MongoConnectOptions:
         password=secret.read if secret else None,
         auth_source=instance.auth_source,
         mechanism=instance.auth_mechanism or "",
-        tls=tls,
+        tls=instance.tls,
         uri=(lambda: uri) if isinstance(uri, str) else uri.read if uri else None,
     )
 
 
 def _connect(instance: Instance) -> ConnectOptions:
     """The secret is read when the engine connects, so that a restore works without it."""
-    secret, tls = instance.password, instance.tls
+    secret = instance.password
     return ConnectOptions(
         socket=str(instance.socket_path or ""),
         host=instance.host or "",
         port=instance.tcp_port,
         user=instance.user,
         password=secret.read if secret else lambda: "",
-        tls=TlsOptions(
-            ca=str(tls.ca or ""), cert=str(tls.cert or ""), key=str(tls.key or ""), verify=tls.verify
-        )
-        if tls
-        else None,
+        tls=instance.tls,
     )
 
 

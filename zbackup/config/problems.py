@@ -59,11 +59,11 @@ def _may_be_secret(path: Path_, root: type[BaseModel]) -> bool:
         return True
     tables = ((_model_at(path[:n], root), str(path[n])) for n in range(len(path)))
     fields = (model.model_fields[key] for model, key in tables if model and key in model.model_fields)
-    return any(_holds_secret(field.annotation) for field in fields)
+    return any(_contains_secret(field.annotation) for field in fields)
 
 
-def _holds_secret(annotation: Any) -> bool:
-    return annotation is SecretRef or any(_holds_secret(each) for each in get_args(annotation))
+def _contains_secret(annotation: Any) -> bool:
+    return annotation is SecretRef or any(_contains_secret(each) for each in get_args(annotation))
 
 
 def _expected(error: ErrorDetails) -> str:
@@ -153,14 +153,14 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 def _model_at(path: Path_, root: type[BaseModel]) -> type[BaseModel] | None:
     """The model of the table at `path`; a name of an instance stands where no field does."""
     model: type[BaseModel] | None = root
-    for part in path:
+    for key in path:
         found = dict(_sub_tables(model)) if model else {}
-        model = found.get(str(part), model if _holds_names(model, part) else None)
+        model = found.get(str(key), model if _contains_names(model, key) else None)
     return model
 
 
-def _holds_names(model: type[BaseModel] | None, part: str | int) -> bool:
-    return model is not None and part not in model.model_fields
+def _contains_names(model: type[BaseModel] | None, key: str | int) -> bool:
+    return model is not None and key not in model.model_fields
 
 
 def _description(path: Path_, root: type[BaseModel]) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import BeforeValidator, Field, PrivateAttr, StrictBool, StrictInt
+from pydantic import BeforeValidator, Field, PrivateAttr, StrictInt
 
 from zbackup.config import units
 from zbackup.config.archive import Archive
@@ -13,12 +13,14 @@ from zbackup.config.cluster import Cluster
 from zbackup.config.copying import CopyBack
 from zbackup.config.lock import Lock, short_lock
 from zbackup.config.notify import HealthNotify
+from zbackup.config.recovery import Recovery
 from zbackup.config.retention import Retention
 from zbackup.config.schedule import Daemon, Notify, Schedule, pause
 from zbackup.config.secret import SecretRef, secret_ref, uri_ref
 from zbackup.config.service import Service
 from zbackup.config.ship import Ship, ZfsAddress
 from zbackup.config.table import Table
+from zbackup.config.tls import Tls
 from zbackup.config.web import Web
 from zbackup.config.zone import local_zone
 
@@ -31,56 +33,6 @@ Zone = Annotated[ZoneInfo, BeforeValidator(units.zone)]
 Argv = Annotated[tuple[str, ...], BeforeValidator(units.argv)]
 Secret = Annotated[SecretRef, BeforeValidator(secret_ref)]
 Uri = Annotated[SecretRef | str, BeforeValidator(uri_ref)]
-
-
-class Tls(Table):
-    """Encryption of a TCP connection to the database."""
-
-    ca: AbsolutePath | None = Field(
-        default=None, description="certificates that may sign the server's (default: the machine's)"
-    )
-    cert: AbsolutePath | None = Field(
-        default=None,
-        description="client certificate, together with key; for mongodb, it and its key in one file",
-    )
-    key: AbsolutePath | None = Field(default=None, description="the client certificate's private key")
-    verify: StrictBool = Field(default=True, description="refuse a server whose certificate or name is wrong")
-
-
-class Recovery(Table):
-    """The settings of recovered servers."""
-
-    server: Argv | None = Field(
-        default=None,
-        description="the server program, or a list of it and arguments; only root may be able to change it; "
-        "default: the one the snapshot's server ran from if only root can change that, else an installed one",
-    )
-    clones: DatasetName | None = Field(
-        default=None,
-        description='dataset below which clones are made; default: "zbackup" on the instance\'s pool',
-    )
-    mountpoint: AbsolutePath = Field(
-        default=Path("/var/lib/zbackup/clones"), description="directory below which clones are mounted"
-    )
-    workers: StrictInt = Field(
-        default=0, ge=0, le=1024, description="parallel appliers of the log; 0: as many as suit the machine"
-    )
-    memory: Memory = Field(
-        default=256 * 1024**2,
-        description="buffer pool of a recovered server; a MariaDB has more while it recovers, where memory "
-        "is free",
-    )
-    stall: Seconds = Field(
-        default=1800.0,
-        description="a temporary server that has neither used CPU nor read, written or replayed anything for "
-        "this long is ended, and the restore fails; 0: never",
-    )
-    login: Literal["original", "always", "never"] = Field(
-        default="original",
-        description="mongodb: who has to log in. original: temporary servers ask nobody, the recovered one "
-        "asks if the original did; always: temporary ones ask for a key of their own; never: the recovered "
-        "one asks nobody, and only root and the files' owner reach it",
-    )
 
 
 class Instance(Table):

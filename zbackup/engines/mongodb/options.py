@@ -2,19 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TlsOptions:
-    """Encryption of a TCP connection; paths of PEM files, "" for none.
-
-    `cert` holds the client's certificate and its private key, as all of MongoDB's tools want it.
-    """
-
-    ca: str = ""
-    cert: str = ""
-    verify: bool = True
+if TYPE_CHECKING:
+    # A watchdog, which is started before each lock, does without pydantic.
+    from zbackup.config.tls import Tls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +14,8 @@ class ConnectOptions:
     """One mongod: by `uri` if there is one, else by `socket` if it is not "", else by host and port.
 
     Without `password` and `mechanism` nobody is logged in. `mechanism` "" lets the server choose a SCRAM
-    one; MONGODB-X509 logs in by the client's certificate alone. Secrets are asked only when they are needed.
+    one; MONGODB-X509 logs in by the client's certificate alone, which is in one file with its private key
+    (`tls.cert`), as all of MongoDB's tools want it. Secrets are asked only when they are needed.
     """
 
     socket: str = ""
@@ -32,7 +25,7 @@ class ConnectOptions:
     password: Callable[[], str] | None = field(default=None, repr=False)
     auth_source: str = "admin"
     mechanism: str = ""
-    tls: TlsOptions | None = None
+    tls: "Tls | None" = None
     uri: Callable[[], str] | None = field(default=None, repr=False)
 
     @property
@@ -41,7 +34,3 @@ class ConnectOptions:
         if self.uri:
             return "the configured uri"
         return f"socket {self.socket}" if self.socket else f"{self.host}:{self.port}"
-
-
-Login = Literal["original", "always", "never"]
-"""See the configuration reference, recovery.login."""

@@ -2,16 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TlsOptions:
-    """Encryption of a TCP connection; paths of PEM files, "" for none. See PyMySQL's ssl_* arguments."""
-
-    ca: str = ""
-    cert: str = ""
-    key: str = ""
-    verify: bool = True
+if TYPE_CHECKING:
+    # A watchdog, which is started while writers wait, does without pydantic.
+    from zbackup.config.tls import Tls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +22,7 @@ class ConnectOptions:
     port: int = 3306
     user: str
     password: Callable[[], str] = field(repr=False)
-    tls: TlsOptions | None = None
+    tls: "Tls | None" = None
     peer: tuple[int, int] | None = None
     limit_s: float | None = None
 

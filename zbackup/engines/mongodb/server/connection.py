@@ -108,7 +108,7 @@ class Connection:
         """
         deadline = time.monotonic() + limit_s
         while not self._client.topology_description.has_known_servers and time.monotonic() < deadline:
-            if any(map(_is_deserted, self._client.topology_description.server_descriptions())):
+            if any(map(is_deserted, self._client.topology_description.server_descriptions())):
                 raise ConnectionLost(f"the server at {self.where} has ended: nobody listens there")
             time.sleep(POLL_S)
 
@@ -315,9 +315,9 @@ def connect(options: ConnectOptions) -> Connection:
     return connection
 
 
-def _is_deserted(address: tuple[str, int | None]) -> bool:
-    """Tell whether the kernel says that nobody listens there. No answer, or a file that is gone, is no
-    proof."""
+def is_deserted(address: tuple[str, int | None]) -> bool:
+    """Tell whether the kernel says that nobody listens there, at a socket where the port is None. No answer,
+    or a file that is gone, is no proof."""
     host, port = address
     try:
         if port is not None:

@@ -42,4 +42,4 @@ def tls(options: ConnectOptions) -> Document:
         return {}
     files = {"tlsCAFile": wanted.ca, "tlsCertificateKeyFile": wanted.cert}
     lax = {} if wanted.verify else {"tlsAllowInvalidCertificates": True}
-    return {"tls": True, **{key: path for key, path in files.items() if path}, **lax}
+    return {"tls": True, **{key: str(path) for key, path in files.items() if path}, **lax}

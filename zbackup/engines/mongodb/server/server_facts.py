@@ -74,18 +74,18 @@ def _masked(value: Any) -> Any:
     return {key: MASK if "password" in key.lower() else part for key, part in value.items()}
 
 
-def held(end: OplogEnd | None, durable: datetime | None = None) -> dict[str, str]:
+def end_under_lock(end: OplogEnd | None, durable: datetime | None = None) -> dict[str, str]:
     """Tell what is known when the server is held: Record.position is the same end's place."""
     facts = {"oplog_wall": _time(end.wall)} if end else {}
     return facts | ({"oplog_durable_wall": _time(durable)} if durable else {})
 
 
-def held_after(end: OplogEnd | None) -> dict[str, str]:
+def end_after_snapshot(end: OplogEnd | None) -> dict[str, str]:
     """Tell what is known when an unlocked snapshot is there: nothing after this end is inside."""
     return {"oplog_after": str(end.at), "oplog_after_wall": _time(end.wall)} if end else {}
 
 
-def held_first(first: OplogEntry | None) -> dict[str, str]:
+def first_in_snapshot(first: OplogEntry | None) -> dict[str, str]:
     """The oldest entry of the oplog that is certainly inside."""
     return {"oplog_first": str(first.at), "oplog_first_wall": _time(first.wall)} if first else {}
 
@@ -103,7 +103,7 @@ def _of_member(member: Membership) -> dict[str, str]:
         "set_id": member.set_id,
         "member_state": member.state,
         "oplog_bytes": str(member.oplog_bytes),
-        **held_first(member.first),
+        **first_in_snapshot(member.first),
     }
     if member.term_ends:
         facts["oplog_terms"] = " ".join(map(str, member.term_ends))

@@ -52,7 +52,7 @@ def begin_of_term(first: OpTime, upper: OpTime, from_there_on: FromThereOn) -> T
     return Timestamp(low >> 32, low & 0xFFFFFFFF)
 
 
-def holds(last: OpTime, ends: Iterable[OpTime], wanted: OpTime) -> bool:
+def covers(last: OpTime, ends: Iterable[OpTime], wanted: OpTime) -> bool:
     """Tell whether the oplog that ends at `last`, with terms that end so before, holds or held the entry.
 
     Pure.

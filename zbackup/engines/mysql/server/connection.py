@@ -12,7 +12,7 @@ from pymysql.constants import CLIENT, COMMAND, CR, ER
 from pymysql.cursors import Cursor, DictCursor, SSCursor
 from pymysql.protocol import OKPacketWrapper
 
-from zbackup.engines.mysql.options import ConnectOptions, TlsOptions
+from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server.peer import opened_socket
 from zbackup.engines.mysql.server.privileges import grant, hint
 from zbackup.model.errors import DatabaseError
@@ -341,17 +341,15 @@ def _opened(options: ConnectOptions, *, flags: int = 0) -> "pymysql.Connection[D
 
 
 def _tls(options: ConnectOptions) -> dict[str, Any]:
+    """PyMySQL's own arguments leave the server's name unchecked when no CA file is given."""
     if options.socket:
         return {"ssl_disabled": True}
-    return {"ssl": _context(options, options.tls)} if options.tls else {}
-
-
-def _context(options: ConnectOptions, tls: TlsOptions) -> ssl.SSLContext:
-    """PyMySQL's own arguments leave the server's name unchecked when no CA file is given."""
+    if (tls := options.tls) is None:
+        return {}
     try:
-        context = ssl.create_default_context(cafile=tls.ca or None)
+        context = ssl.create_default_context(cafile=tls.ca)
         if tls.cert:
-            context.load_cert_chain(tls.cert, tls.key or None)
+            context.load_cert_chain(tls.cert, tls.key)
     except OSError as failure:
         raise DatabaseError(f"cannot set up TLS to {options.where}: {failure}") from None
     # The certificates that servers make for themselves lack what strict checking asks for.
@@ -359,7 +357,7 @@ def _context(options: ConnectOptions, tls: TlsOptions) -> ssl.SSLContext:
     if not tls.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    return context
+    return {"ssl": context}
 
 
 def _code_and_text(failure: pymysql.MySQLError) -> tuple[int, str]:
