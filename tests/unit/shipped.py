@@ -8,7 +8,7 @@ from tests.unit.plan.worlds import World
 from zbackup.cli import ship
 from zbackup.destinations.zfs_destination import ZfsDestination
 from zbackup.jobs.context import Context, ShipDestination
-from zbackup.jobs.ship.ship import Sent, ShipLook, ShipReport
+from zbackup.jobs.ship.ship import Sent, ShipPreview, ShipReport
 from zbackup.model.errors import ZbackupError
 from zbackup.model.shipping import ReceivedSnapshot
 from zbackup.plan.ship.ship import Send, Steps
@@ -27,13 +27,13 @@ DESTINATION = ShipDestination(
 CONTEXT = cast(Context, SimpleNamespace(instance="shop"))
 
 
-def looked(world: World, *, initial: bool = True) -> ShipLook:
+def looked(world: World, *, initial: bool = True) -> ShipPreview:
     plan = world.plan(initial=initial)
     sends = [s for s in plan.steps if isinstance(s, Send)] if isinstance(plan, Steps) else []
-    return ShipLook(destination=DESTINATION, plan=plan, sizes=tuple(1 << 20 for _ in sends))
+    return ShipPreview(destination=DESTINATION, plan=plan, sizes=tuple(1 << 20 for _ in sends))
 
 
-def shape(result: ShipReport | ShipLook | ZbackupError) -> dict[str, Any]:
+def shape(result: ShipReport | ShipPreview | ZbackupError) -> dict[str, Any]:
     return ship._shape(ship._Turn(CONTEXT, DESTINATION, result))
 
 

@@ -31,9 +31,9 @@ class NotContinued(VerificationFailed):
 
 
 @runtime_checkable
-class HoldsPositions(Protocol):
+class ContainsPositions(Protocol):
     """The operation that an engine's Recovery offers too, where a position in the log says which history
     it is of."""
 
-    def holds(self, files: BackupFiles, position: str) -> bool:
+    def contains(self, files: BackupFiles, position: str) -> bool:
         """Tell whether the log that add_log() put there holds what stands at that position."""

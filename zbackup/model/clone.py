@@ -1,29 +1,36 @@
 """A clone: a database server of its own on writable copies of a backup's datasets."""
 
-import json
-from dataclasses import asdict, dataclass, fields, replace
-from datetime import datetime
-from typing import Any, Literal, get_args
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator, ConfigDict, StrictBool, TypeAdapter, ValidationError
 
 from zbackup.model import bounds
 from zbackup.model.cluster import CONFIG, SHARD, is_host
-from zbackup.model.switch import Switch, from_values
+from zbackup.model.json_fields import End, Moment, Number, one_text, to_rows
+from zbackup.model.switch import Switch
 
 PROPERTY = "zbackup:clone"
 INTENT = "zbackup:making."
 """With a clone's name behind it: the description, on the dataset all clones lie below, while it is made."""
-
-MOST_NUMBER = 2**63
-_NUMBERS = ("port", "memory", "nice", "memory_max", "cpu_quota")
-_FLAGS = ("read_only", "own_root", "warned", "stopped", "on_boot", "masked", "replayed", "copied", "follows")
-_ENDS = ("until", "protected")
-_KINDS: dict[str, type] = dict.fromkeys(_NUMBERS, int) | dict.fromkeys(_FLAGS, bool)
 
 State = Literal[
     "building", "ready", "resetting", "promoting", "failed", "destroying", "switching", "switched", "undoing"
 ]
 
 Kind = Literal["restore", "log", "dev", "copy"]
+
+
+def _role(value: str) -> str:
+    if value not in ("", CONFIG, SHARD):
+        raise ValueError(f"{bounds.shown(value)} is no role")
+    return value
+
+
+def _host(value: str) -> str:
+    if value and not is_host(value):
+        raise ValueError(f"{bounds.shown(value)} is no host")
+    return value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,38 +57,40 @@ class Clone:
     here is this description. State "switching" or "undoing" means that it is under way, or was cut short.
     """
 
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
+
     id: str
     name: str
     instance: str
     engine: str
     kind: Kind
     state: State
-    created: datetime
+    created: Moment
     backup: str
     target: str = ""
     reached: str = ""
-    port: int = 0
-    read_only: bool = False
+    port: Number = 0
+    read_only: StrictBool = False
     replica_set: str = ""
     cluster: str = ""
-    role: str = ""
-    host: str = ""
+    role: Annotated[str, AfterValidator(_role)] = ""
+    host: Annotated[str, AfterValidator(_host)] = ""
     login: str = ""
-    own_root: bool = False
-    memory: int = 0
-    nice: int = 0
-    memory_max: int = 0
-    cpu_quota: int = 0
+    own_root: StrictBool = False
+    memory: Number = 0
+    nice: Number = 0
+    memory_max: Number = 0
+    cpu_quota: Number = 0
     parent: str = ""
-    until: str = ""
-    protected: str = ""
-    warned: bool = False
-    stopped: bool = False
-    on_boot: bool = False
-    masked: bool = False
-    replayed: bool = False
-    copied: bool = False
-    follows: bool = False
+    until: End = ""
+    protected: End = ""
+    warned: StrictBool = False
+    stopped: StrictBool = False
+    on_boot: StrictBool = False
+    masked: StrictBool = False
+    replayed: StrictBool = False
+    copied: StrictBool = False
+    follows: StrictBool = False
     switch: Switch | None = None
 
     @property
@@ -90,43 +99,20 @@ class Clone:
         return f"{self.replica_set}/{self.host or '127.0.0.1'}:{self.port}"
 
     def to_property(self) -> str:
-        values = asdict(self) | {"created": self.created.isoformat()}
-        if self.switch:
-            values["switch"] |= {"at": self.switch.at.isoformat()}
-        else:
-            del values["switch"]
-        return json.dumps(values, separators=(",", ":"), sort_keys=True)
+        """Write it as it stands in the property."""
+        return one_text(to_rows(_ADAPTER, self, without=None if self.switch else {"switch"}))
 
 
 def from_property(text: str) -> Clone:
     """Read back what to_property wrote. Raise ValueError if it is not that."""
-    values = bounds.from_json(text)
-    if not isinstance(values, dict):
-        raise ValueError(f"not a clone's description: {bounds.shown(text)}")
     try:
-        switch = from_values(values["switch"]) if "switch" in values else None
-        created = bounds.moment(values["created"])
-        clone = Clone(**(values | {"created": created, "switch": switch}))
-    except (KeyError, TypeError, AttributeError) as wrong:
-        raise ValueError(f"not a clone's description: {wrong}") from wrong
-    _require_sound(clone)
-    ends: dict[str, Any] = {
-        name: bounds.end(at).isoformat() for name in _ENDS if (at := getattr(clone, name))
-    }
-    return replace(clone, **ends)
+        # Not by validate_json: a path need not be UTF-8, and is in there as Python has it.
+        return _ADAPTER.validate_python(bounds.from_json(text))
+    except ValidationError as wrong:
+        first = wrong.errors(include_url=False, include_input=False)[0]
+        # A name in it may be anybody's, of any length.
+        at = bounds.shown(".".join(str(part) for part in first["loc"]))
+        raise ValueError(f"not a clone's description: {at}: {first['msg']}") from wrong
 
 
-def _require_sound(clone: Clone) -> None:
-    """Raise ValueError unless every value is of its kind and within bounds."""
-    if clone.state not in get_args(State) or clone.kind not in get_args(Kind):
-        raise ValueError(f"not a clone's description: state {clone.state!r}, kind {clone.kind!r}")
-    if clone.role not in ("", CONFIG, SHARD):
-        raise ValueError(f"not a clone's description: role {bounds.shown(str(clone.role))}")
-    if clone.host and not is_host(str(clone.host)):
-        raise ValueError(f"not a clone's description: host {bounds.shown(str(clone.host))}")
-    for each in fields(clone):
-        value, kind = getattr(clone, each.name), _KINDS.get(each.name, str)
-        if each.name not in ("created", "switch") and type(value) is not kind:
-            raise ValueError(f"not a clone's description: {each.name} is no {kind.__name__}")
-        if kind is int and not 0 <= value < MOST_NUMBER:
-            raise ValueError(f"not a clone's description: {each.name} is {bounds.shown(str(value))}")
+_ADAPTER = TypeAdapter(Clone)

@@ -274,7 +274,7 @@ class StopSearch:
                 if begin >= limit:
                     self._close(file, span)
                     return spans
-                self._look(file, span)
+                self._weigh(file, span)
             count += 1
             last = (file, span)
             if self._first is not None:
@@ -282,7 +282,7 @@ class StopSearch:
         self._count, self._last, self._known = count, last, known
         return spans
 
-    def _look(self, file: int, span: Span) -> None:
+    def _weigh(self, file: int, span: Span) -> None:
         """Look at one that is not simply before the target, while none at the target was found.
 
         A time that is behind those before it, as of a slow statement, tells nothing of when it ended.
@@ -310,7 +310,7 @@ class StopSearch:
                 return
             if committed < telling:
                 self._count, self._last = count, last
-                self._look_behind(file, span)
+                self._weigh_behind(file, span)
                 telling = self._telling()
             elif starts and committed <= ceiling:
                 self._early += 1
@@ -326,7 +326,7 @@ class StopSearch:
             return NEVER
         return max(self._stop, self._least[1], self._least_behind[1], self._moved_on)
 
-    def _look_behind(self, file: int, span: Span) -> None:
+    def _weigh_behind(self, file: int, span: Span) -> None:
         committed = span[2]
         if committed < self._within.floor:
             self._behind += 1

@@ -4,12 +4,15 @@ A verdict is testimony. It is written on this host alone, where the drill was ma
 or kept because of one.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from functools import partial
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, PlainSerializer, TypeAdapter
 
 from zbackup.model import bounds
+from zbackup.model.json_fields import Count, Moment, one_text, to_rows
 from zbackup.model.printable import printable
 from zbackup.model.record import CHUNK, PREFIX
 
@@ -26,6 +29,20 @@ MOST_NAME = 256
 MOST_SECONDS = 10.0**9
 
 
+def one_line(text: str) -> str:
+    """A reason that fits a property and a line."""
+    line = printable(" ".join(text.split()))
+    return (line if len(line) <= MOST_WHY else f"{line[: MOST_WHY - 3]}...") or "no reason was given"
+
+
+def _why(text: str) -> str:
+    return one_line(text) if text else ""
+
+
+Name = Annotated[str, AfterValidator(partial(bounds.plain, most=MOST_NAME))]
+Seconds = Annotated[float, Field(ge=0, le=MOST_SECONDS), PlainSerializer(partial(round, ndigits=3))]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """The verdict of a drill of one backup, which ended `at`.
@@ -35,24 +52,21 @@ class Verdict:
     and `tables` how many were checked. `why` is why it failed, "" when it did not.
     """
 
-    backup: str
-    name: str
-    at: datetime
-    to: datetime | None = None
-    transactions: int | None = None
-    tables: int | None = None
-    seconds: float = 0.0
-    why: str = ""
+    backup: Name
+    name: Name
+    at: Moment
+    to: Moment | None = None
+    transactions: Count | None = None
+    tables: Count | None = None
+    seconds: Seconds = 0.0
+    why: Annotated[str, AfterValidator(_why)] = ""
 
     @property
     def passed(self) -> bool:
         return not self.why
 
 
-def one_line(text: str) -> str:
-    """A reason that fits a property and a line."""
-    line = printable(" ".join(text.split()))
-    return (line if len(line) <= MOST_WHY else f"{line[: MOST_WHY - 3]}...") or "no reason was given"
+_VERDICT = TypeAdapter(Verdict)
 
 
 def remember(verdicts: Sequence[Verdict], verdict: Verdict) -> tuple[Verdict, ...]:
@@ -75,13 +89,13 @@ def by_backup(verdicts: Sequence[Verdict]) -> dict[str, Verdict]:
 
 def to_text(verdict: Verdict) -> str:
     """Write a verdict as it stands on a snapshot."""
-    return _json(_row(verdict))
+    return one_text(_row(verdict))
 
 
 def to_list(verdicts: Sequence[Verdict]) -> str:
     """Write verdicts together: as many as a property takes, the oldest are left out."""
     rows = [_row(v) for v in verdicts]
-    while len(text := _json(rows)) > CHUNK:
+    while len(text := one_text(rows)) > CHUNK:
         passed = last_passed(verdicts)
         # The last that passed stays as long as anything else can go.
         victim = 1 if len(rows) > 1 and passed and rows[0] == _row(passed) else 0
@@ -92,8 +106,8 @@ def to_list(verdicts: Sequence[Verdict]) -> str:
 def from_text(text: str) -> Verdict | None:
     """Tell what is written on a snapshot; None for what cannot be understood."""
     try:
-        return _verdict(bounds.from_json(text))
-    except (ValueError, KeyError, TypeError):
+        return _VERDICT.validate_python(bounds.from_json(text))
+    except ValueError:
         return None
 
 
@@ -106,45 +120,11 @@ def from_list(text: str) -> tuple[Verdict, ...]:
     found = []
     for row in rows if isinstance(rows, list) else ():
         try:
-            found.append(_verdict(row))
-        except (ValueError, KeyError, TypeError):
+            found.append(_VERDICT.validate_python(row))
+        except ValueError:
             continue
     return tuple(found)
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"), sort_keys=True)
-
-
-def _row(verdict: Verdict) -> dict[str, object]:
-    values: dict[str, object] = {
-        "backup": verdict.backup,
-        "name": verdict.name,
-        "at": verdict.at.isoformat(),
-        "to": verdict.to.isoformat() if verdict.to else None,
-        "transactions": verdict.transactions,
-        "tables": verdict.tables,
-        "seconds": round(verdict.seconds, 3),
-        "why": verdict.why,
-    }
-    return {name: value for name, value in values.items() if value not in (None, "")}
-
-
-def _verdict(row: object) -> Verdict:
-    if not isinstance(row, dict):
-        raise ValueError("it is no verdict")
-    to = row.get("to")
-    return Verdict(
-        backup=bounds.plain(str(row["backup"]), MOST_NAME),
-        name=bounds.plain(str(row["name"]), MOST_NAME),
-        at=bounds.moment(str(row["at"])),
-        to=bounds.moment(str(to)) if to else None,
-        transactions=_count(row.get("transactions")),
-        tables=_count(row.get("tables")),
-        seconds=bounds.seconds(str(row.get("seconds", 0)), MOST_SECONDS),
-        why=one_line(str(row["why"])) if row.get("why") else "",
-    )
-
-
-def _count(value: object) -> int | None:
-    return None if value is None else bounds.count(str(value))
+def _row(verdict: Verdict) -> dict[str, Any]:
+    return {name: value for name, value in to_rows(_VERDICT, verdict).items() if value not in (None, "")}

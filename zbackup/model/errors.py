@@ -38,6 +38,7 @@ class CommandFailed(ZbackupError):
     exit_status = 3
     remedy: ClassVar[str] = ""
     """What to do, where what the program said is not enough."""
+    ended: ClassVar[str] = " exited with {}"
 
     def __init__(self, argv: tuple[str, ...], returncode: int, stderr: str, where: str = "") -> None:
         """`where` names the host it ran on, if not this one."""
@@ -46,12 +47,14 @@ class CommandFailed(ZbackupError):
         why = next((line for line in lines if line.startswith("cannot ")), lines[-1])
         on = f" on {where}" if where else ""
         remedy = f"; {self.remedy}" if self.remedy else ""
-        super().__init__(f"{' '.join(argv[:2])}{on} exited with {returncode}: {why}{remedy}")
+        super().__init__(f"{' '.join(argv[:2])}{on}{self.ended.format(returncode)}: {why}{remedy}")
         self.argv, self.returncode, self.stderr, self.where = argv, returncode, stderr, where
 
 
 class CommandTimedOut(CommandFailed):
     """An external program did not end within its time limit."""
+
+    ended = ""
 
 
 class NotInstalled(CommandFailed):

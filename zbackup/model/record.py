@@ -212,11 +212,11 @@ class Record:
 
 
 PROPERTIES = frozenset(("version", *(f.name for f in fields(Record) if f.compare)))
-"""What to_properties writes, without the prefix and without the numbers of parts."""
+"""What to_properties writes, without the prefix and without the numbers of chunks."""
 
 
 def to_properties(record: Record) -> dict[str, str]:
-    """All that is known, as `zbackup:*` user properties. Long ones are split into numbered parts."""
+    """All that is known, as `zbackup:*` user properties. Long ones are split into numbered chunks."""
     values: dict[str, str | None] = {
         "version": VERSION,
         "backup": record.backup,
@@ -348,7 +348,7 @@ def _lock_kind(text: str) -> LockKind:
     raise ValueError(f"unknown lock {bounds.shown(text)}")
 
 
-def _parts(text: str) -> int:
+def _chunk_count(text: str) -> int:
     return bounds.count(text, MOST_PARTS)
 
 
@@ -370,7 +370,7 @@ class _Reader:
         if name in self.values:
             return self.values[name]
         if any(key.startswith(f"{name}.") for key in self.values):
-            count = _understood(f"{name}.parts", self.values[f"{name}.parts"], _parts)
+            count = _understood(f"{name}.parts", self.values[f"{name}.parts"], _chunk_count)
             return "".join(self.values[f"{name}.{n}"] for n in range(count))
         return None
 

@@ -2,13 +2,14 @@
 there.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+
+from pydantic import TypeAdapter
 
 from zbackup.model import bounds
 from zbackup.model.backup import Backup
+from zbackup.model.json_fields import Moment, one_text, to_rows
 from zbackup.model.record import PREFIX
 
 SHIPPED = f"{PREFIX}shipped:"
@@ -23,30 +24,27 @@ class Arrived:
     """
 
     name: str
-    taken: datetime
-    as_of: datetime | None = None
+    taken: Moment
+    as_of: Moment | None = None
 
 
 def arrived_of(backup: Backup) -> Arrived:
     return Arrived(name=backup.name, taken=backup.record.taken, as_of=backup.record.as_of)
 
 
+_ARRIVED = TypeAdapter(Arrived)
+
+
 def to_text(arrived: Arrived) -> str:
     """Write it as it stands in the property."""
-    times = {"taken": arrived.taken, "as_of": arrived.as_of}
-    plain = {name: at.isoformat() for name, at in times.items() if at}
-    return json.dumps({"name": arrived.name} | plain, separators=(",", ":"), sort_keys=True)
+    return one_text({name: v for name, v in to_rows(_ARRIVED, arrived).items() if v is not None})
 
 
 def from_text(text: str) -> Arrived | None:
     """Tell what is written down; None for what cannot be understood: the next run writes it anew."""
     try:
-        row = bounds.from_json(text)
-        if not isinstance(row, dict):
-            return None
-        taken, as_of = bounds.moment(row["taken"]), row.get("as_of")
-        return Arrived(name=str(row["name"]), taken=taken, as_of=bounds.moment(as_of) if as_of else None)
-    except (ValueError, KeyError, TypeError):
+        return _ARRIVED.validate_python(bounds.from_json(text))
+    except ValueError:
         return None
 
 

@@ -107,10 +107,10 @@ class Inventory:
     """One look at what a destination has of an instance. `address` is where that is, for people."""
 
     address: str
-    lines: tuple[TargetDataset, ...] = ()
+    datasets: tuple[TargetDataset, ...] = ()
 
-    def line(self, name: str) -> TargetDataset | None:
-        return next((line for line in self.lines if line.name == name), None)
+    def dataset(self, name: str) -> TargetDataset | None:
+        return next((each for each in self.datasets if each.name == name), None)
 
     @property
     def committed(self) -> frozenset[str]:
@@ -118,7 +118,7 @@ class Inventory:
 
         A guid is what a stream says: a forged copy with that of another must not hide the other.
         """
-        marked = [c for line in self.lines for c in line.copies if c.marked and c.backup]
+        marked = [c for each in self.datasets for c in each.copies if c.marked and c.backup]
         there = {(c.backup, c.guid) for c in marked}
         return frozenset(
             copy.backup
@@ -129,12 +129,13 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutgoingStream:
-    """One snapshot on its way to `line`; `base` is the guid that its stream starts from (None: full).
+    """One snapshot on its way into the target dataset `dataset`; `base` is the guid that its stream
+    starts from (None: full).
 
     `server` is the identity of the server that the snapshot is of; "" where that is not known.
     """
 
-    line: str
+    dataset: str
     guid: int
     name: str
     base: int | None

@@ -1,13 +1,15 @@
 """Words for a switch: a recovered clone takes production's place, and production's datasets step aside."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
-from zbackup.model import bounds
+from pydantic import ConfigDict
+
+from zbackup.model.json_fields import Count, Moment
 
 Outcome = Literal["switched", "undone"]
+
+_WRITTEN = ConfigDict(extra="forbid")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +31,10 @@ class Leaving:
     """A dataset of production's that steps aside. `name` is what it is called there, `mountpoint` where it is
     mounted ("" if it is not), and `own` the settings of its own that it cannot keep while it is aside."""
 
+    __pydantic_config__: ClassVar = _WRITTEN
+
     name: str
-    guid: int
+    guid: Count
     mountpoint: str
     own: tuple[tuple[str, str], ...] = ()
 
@@ -42,12 +46,14 @@ class Coming:
     `origin` is the guid of the snapshot it is a clone of, and `owner` that of the dataset which had it.
     """
 
-    number: int
+    __pydantic_config__: ClassVar = _WRITTEN
+
+    number: Count
     name: str
-    guid: int
+    guid: Count
     mountpoint: str
-    origin: int
-    owner: int
+    origin: Count
+    owner: Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +61,9 @@ class Switch:
     """The intent, written down before anything is done. `roots` are the datasets that are renamed, those
     below them come along; `suffix` is what their names get behind them."""
 
-    at: datetime
+    __pydantic_config__: ClassVar = _WRITTEN
+
+    at: Moment
     suffix: str
     roots: tuple[str, ...]
     leaving: tuple[Leaving, ...]
@@ -72,17 +80,3 @@ class Switch:
         tops = [m for m in known if mountpoint == m or mountpoint.startswith(m.rstrip("/") + "/")]
         top = min(tops, key=len, default=mountpoint)
         return top + self.suffix + mountpoint.removeprefix(top)
-
-
-def from_values(values: Mapping[str, Any]) -> Switch:
-    """Read back what dataclasses.asdict made, by way of JSON. Raise KeyError, TypeError or ValueError."""
-    return Switch(
-        at=bounds.moment(values["at"]),
-        suffix=str(values["suffix"]),
-        roots=tuple(values["roots"]),
-        leaving=tuple(
-            Leaving(**(row | {"own": tuple((str(k), str(v)) for k, v in row["own"])}))
-            for row in values["leaving"]
-        ),
-        coming=tuple(Coming(**row) for row in values["coming"]),
-    )

@@ -24,7 +24,7 @@ from zbackup.model.event_log import log
 from zbackup.model.shipped import arrived
 from zbackup.model.written_log import WrittenFile
 from zbackup.plan.archive import Append, ArchivePlan, is_behind, newest_epoch, plan_archive
-from zbackup.plan.recovery.before_transaction import log_holders
+from zbackup.plan.recovery.before_transaction import with_known_log
 from zbackup.proc.lock import exclusive
 from zbackup.proc.pipeline import Meter, Pace
 
@@ -141,7 +141,7 @@ class Archiver:
         """List the log's files that lead on from the epoch's `current` ones; complete up to no moment where
         the clock leapt."""
         believed = self.watch.believes(looked, self.ctx.clock.reading())
-        here = follower.look(
+        here = follower.scan(
             subject.live, lambda: _older(subject.catalog), current, subject.since, lambda: looked
         )
         if believed:
@@ -225,7 +225,7 @@ def ready(ctx: Context, destination: ShipDestination) -> str:
     subject = _subject(ctx, destination, ctx.clock.monotonic())
     archived = inventory.of(server_key(subject.live.record.server_uuid))
     current = [each for each in archived if each.file.epoch == newest_epoch(archived)]
-    follower.look(subject.live, lambda: _older(subject.catalog), current, subject.since, ctx.clock.now)
+    follower.scan(subject.live, lambda: _older(subject.catalog), current, subject.since, ctx.clock.now)
     if not archived:
         return "nothing is archived yet"
     return f"archived up to {archived[-1].end}"
@@ -263,7 +263,7 @@ def archive_lock(ctx: Context, destination: ShipDestination) -> Iterator[None]:
 
 def _subject(ctx: Context, destination: ShipDestination, now: float) -> _Subject:
     catalog = ctx.catalog()
-    holders = log_holders(catalog.backups)
+    holders = with_known_log(catalog.backups)
     if not holders:
         _require_readable(ctx, catalog)
         raise NotFound(
@@ -298,7 +298,7 @@ def _older(catalog: Catalog) -> list[BackupFiles]:
     """List the files of the backups that hold the log, the newest first; without those that nobody can look
     into."""
     found = []
-    for backup in sorted(log_holders(catalog.backups), key=lambda b: b.createtxg, reverse=True):
+    for backup in sorted(with_known_log(catalog.backups), key=lambda b: b.createtxg, reverse=True):
         try:
             found.append(backup.files(catalog.all_datasets))
         except ZbackupError:

@@ -5,17 +5,24 @@ import json
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, TypeAdapter
 
 from zbackup.jobs.archive.archive import Round
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.model import bounds
 from zbackup.model.errors import Refused
+from zbackup.model.json_fields import Moment, to_rows
 from zbackup.proc import secure_files
 from zbackup.proc.run_directory import prepare
 
 MOST_SAID = 2000
 MOST_FILE = 16 << 10
+
+Clause = Annotated[str, AfterValidator(partial(bounds.plain, most=MOST_SAID))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,16 +36,19 @@ class ArchiveState:
 
     destination: str
     every: float
-    tried: datetime
-    archived: datetime | None = None
-    end: str = ""
-    error: str = ""
-    gap: str = ""
+    tried: Moment
+    archived: Moment | None = None
+    end: Annotated[str, AfterValidator(partial(bounds.plain, most=400))] = ""
+    error: Clause = ""
+    gap: Clause = ""
 
     def exposed(self, now: datetime) -> timedelta | None:
         """Return how much would be lost with the host, at most; None where that is not known: it was not
         archived since the machine was started, or the clock says that it was later than now."""
         return now - self.archived if self.archived and self.archived <= now else None
+
+
+_STATE = TypeAdapter(ArchiveState)
 
 
 def after_round(
@@ -70,16 +80,7 @@ def after_failure(
 
 def write_state(ctx: Context, state: ArchiveState) -> None:
     """Write it down for who asks. Raise nothing: the archive does not depend on it."""
-    text = json.dumps(
-        {
-            "every": state.every,
-            "tried": state.tried.isoformat(),
-            "archived": state.archived.isoformat() if state.archived else None,
-            "end": state.end,
-            "error": state.error,
-            "gap": state.gap,
-        }
-    )
+    text = json.dumps(to_rows(_STATE, state, without={"destination"}))
     with suppress(OSError, Refused):
         prepare(ctx.shared)
         secure_files.replace(_file(ctx, state.destination), text)
@@ -105,17 +106,8 @@ def read_state(ctx: Context, destination: str) -> ArchiveState | None:
         row = bounds.from_json(text)
         if not isinstance(row, dict):
             return None
-        archived = row.get("archived")
-        return ArchiveState(
-            destination=destination,
-            every=float(row["every"]),
-            tried=bounds.moment(row["tried"]),
-            archived=bounds.moment(archived) if archived else None,
-            end=bounds.plain(str(row["end"]), 400),
-            error=bounds.plain(str(row["error"]), MOST_SAID),
-            gap=bounds.plain(str(row["gap"]), MOST_SAID),
-        )
-    except (OSError, Refused, ValueError, KeyError, TypeError):
+        return _STATE.validate_python(row | {"destination": destination})
+    except (OSError, Refused, ValueError):
         return None
 
 
