@@ -12,15 +12,13 @@ from zbackup.model.archive import ArchivedFile
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
 from zbackup.model.copying import CopiedTable, CopyPlan, CopyStep, CopyWish, Difference, Entrance
-from zbackup.model.log import ClusterTime, LogDamage, LogSpan, Searched, Transaction
-from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Told, nobody
+from zbackup.model.log import ClusterTime, LogDamage, LogSpan, Transaction
 from zbackup.model.progress import Progress
 from zbackup.model.record import LockKind, Record
 from zbackup.model.recovery import Checked, Files, Reach, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
 from zbackup.model.server import LockChoice, ServerFacts
 from zbackup.model.target import Stop
-from zbackup.model.transaction_name import TransactionName
 from zbackup.model.undoing import UndoneTable, UndoPlan, UndoWish
 from zbackup.model.unreplayable import Unreplayable
 from zbackup.model.written_log import LogBytes, WrittenFile
@@ -154,16 +152,19 @@ class Undoer(Protocol):
     def session(
         self,
         subject: Transaction,
-        parts: Sequence[BackupFiles],
+        files: Sequence[BackupFiles],
         wish: UndoWish,
         entrance: Entrance | None,
         progress: Progress,
     ) -> AbstractContextManager[UndoSession]:
-        """`parts` hold the transaction's log, `entrance` leads to a clone from before it. Raise Refused."""
+        """`files` hold the transaction's log, `entrance` leads to a clone from before it. Raise Refused."""
 
 
 class LogReader(Protocol):
-    """Reads one instance's log among files, as far as its engine can: the server may be gone."""
+    """Reads one instance's log among files, as far as its engine can: the server may be gone.
+
+    Who looks for what happened asks engines.log_search.
+    """
 
     def reach(
         self, record: Record, where: Relocation, created: datetime, since: Record | None = None
@@ -212,35 +213,12 @@ class LogReader(Protocol):
     def effective_target(self, target: datetime) -> datetime:
         """Tell the target as the log's clock can: itself, or earlier as far as that clock is coarse."""
 
-    def check_name(self, name: TransactionName) -> None:
-        """Raise UsageError when nothing in this engine's logs is called like that."""
-
-    def find(self, name: TransactionName, parts: Sequence[BackupFiles]) -> Searched:
-        """Look for a transaction in one log, of which each of `parts` (at least one) holds some.
-
-        The newest part comes first. Raise UsageError as check_name() does.
-        """
-
-    @property
-    def reads_files(self) -> bool:
-        """Tell whether the log can be read from files as they lie; else only by a server on them."""
-
-    def history(
-        self, parts: Sequence[BackupFiles], wanted: LogFilter, told: Told = nobody
-    ) -> Iterator[LogEntry | LogRead]:
-        """The transactions of one log that are wanted, in its order, and what was read of each of its files.
-
-        `parts` as for `find`; where `reads_files` is not so, the running server is asked for its own log, and
-        they do not count. `told` hears how far the reading is. Raise Refused where no log can be read,
-        DatabaseError where a server cannot be asked.
-        """
-
     def unreplayable(
         self, subject: BackupFiles, after: str, *, live: bool = False
     ) -> tuple[Unreplayable, ...]:
         """The transactions behind a position in the log among the files that no server can replay on a clone.
 
-        `live`: the server's own files, which are looked at again and again; each part is read once.
+        `live`: the server's own files, which are looked at again and again; each byte is read once.
         """
 
     def written(self, position: str) -> datetime | None:
@@ -259,7 +237,7 @@ class LogReader(Protocol):
 class LogFollower(Protocol):
     """Reads one instance's log while it is written, for the log archive."""
 
-    def look(
+    def scan(
         self,
         live: BackupFiles,
         older: Callable[[], Sequence[BackupFiles]],
@@ -280,11 +258,11 @@ class LogFollower(Protocol):
     def read(self, file: WrittenFile, begin: int, end: int) -> LogBytes:
         """The bytes between two offsets, as they are to be archived.
 
-        Of what was looked at last. Raise VerificationFailed when it is not there any more.
+        Of what was scanned last. Raise VerificationFailed when it is not there any more.
         """
 
     def forget(self) -> None:
-        """Look at everything again the next time: what was remembered of the files may be wrong."""
+        """Scan everything again the next time: what was remembered of the files may be wrong."""
 
 
 class Recovery(Protocol):
@@ -337,13 +315,6 @@ class Recovery(Protocol):
         NotRecoverable, before anything is changed, when it is another one.
         """
 
-    def history_of(self, files: Files, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
-        """See LogReader.history, of the log in a clone's files, by a temporary server on them."""
-
-    def images(self, parts: Sequence[BackupFiles], subject: Transaction) -> Iterator[str]:
-        """The rows of one transaction before and after, in lines for people in the engine's own words.
-        `parts` are of the log that holds it, as for LogReader.find."""
-
     def check_tables(self, files: Files, progress: Progress) -> Checked:
         """Have a server read and check every table of a clone that was recovered and that no server runs on.
 
@@ -380,7 +351,7 @@ class Recovery(Protocol):
 class Administrator(Protocol):
     """A server seen by who may make accounts on it, or needs none. Its methods raise DatabaseError."""
 
-    def look(self) -> tuple[str, tuple[str, ...], bool]:
+    def inspect(self) -> tuple[str, tuple[str, ...], bool]:
         """The version, where all of its files are, as it says, and whether nobody has to log in."""
 
     def account_exists(self, user: str) -> bool:

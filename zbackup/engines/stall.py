@@ -20,7 +20,7 @@ STALL_S = 1800.0
 BUSY_CPU = 0.05
 BUSY_BYTES_S = 64 << 10
 
-LOOK_S = 1.0
+POLL_S = 1.0
 TICKS_S = 100.0
 """Clock ticks of a second in /proc (proc(5); USER_HZ is the same on every machine that is supported)."""
 
@@ -64,7 +64,7 @@ class Standstill:
 
     processes: tuple[Process, ...]
     limit: float
-    look: Callable[[Process], Effort | None] = effort_of
+    measure: Callable[[Process], Effort | None] = effort_of
     clock: Callable[[], float] = time.monotonic
     reached: object = None
     ended: bool = False
@@ -78,7 +78,11 @@ class Standstill:
 
     def lasts(self) -> bool:
         """Tell whether it has done nothing for the limit. To be asked again and again."""
-        now, efforts, reached = self.clock(), [self.look(process) for process in self.processes], self.reached
+        now, efforts, reached = (
+            self.clock(),
+            [self.measure(process) for process in self.processes],
+            self.reached,
+        )
         seen = [effort for effort in efforts if effort is not None]
         if not self.limit or len(seen) < len(efforts):
             return False
@@ -120,7 +124,7 @@ def ended_when_still(limit: float, *processes: Process) -> Iterator[Standstill]:
 
 
 def _watch(still: Standstill, done: threading.Event) -> None:
-    while not done.wait(LOOK_S):
+    while not done.wait(POLL_S):
         if still.lasts():
             still.ended = True
             for process in still.processes:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from zbackup.config.recovery import Recovery as RecoveryTable
 from zbackup.engines.mongodb.recovery.recover import MongoRecovery
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.engines.owner import owner_of, require_own_user
@@ -22,9 +23,9 @@ def test_a_data_directory_of_roots(tmp_path: Path) -> None:
 def test_check_says_so_before_a_restore_does() -> None:
     require_own_user({"uid": "27"})
     require_own_user({})
-    mysql = MysqlRecovery(flavor="mysql", server=None, memory=0, workers=0)
+    mysql = MysqlRecovery(flavor="mysql", table=RecoveryTable())
     with pytest.raises(Refused, match="/tank/data belongs to root"):
         mysql.check_version({"uid": "0", "datadir": "/tank/data"}, "9.7.4")
-    mongodb = MongoRecovery(server=None, memory=0, workers=0, login="original")
+    mongodb = MongoRecovery(table=RecoveryTable())
     with pytest.raises(Refused, match="/tank/db belongs to root"):
         mongodb.check_version({"uid": "0", "dbpath": "/tank/db"}, "6.0.5")

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.samples import PLAIN
+from zbackup.config.recovery import Recovery as RecoveryTable
 from zbackup.engines.base import Recovery
 from zbackup.engines.mongodb.recovery.recover import MongoRecovery
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
@@ -39,5 +40,5 @@ def test_check_says_so_before_a_restore_does(rooted: Path, name: str) -> None:
 
 def recovery_with(name: str, server: str) -> Recovery:
     if name == "mysqld":
-        return MysqlRecovery(flavor="mysql", server=(server,), memory=0, workers=0)
-    return MongoRecovery(server=(server,), memory=0, workers=0, login="original")
+        return MysqlRecovery(flavor="mysql", table=RecoveryTable(server=(server,)))
+    return MongoRecovery(table=RecoveryTable(server=(server,)))

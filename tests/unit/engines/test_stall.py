@@ -20,9 +20,9 @@ class Server:
 
     def __init__(self, limit: float = LIMIT) -> None:
         self.now, self.cpu, self.bytes, self.seen = 1000.0, 5.0, 1 << 30, True
-        self.watch = Standstill((Process(1, 1),), limit, look=self.look, clock=lambda: self.now)
+        self.watch = Standstill((Process(1, 1),), limit, measure=self.measure, clock=lambda: self.now)
 
-    def look(self, _: Process) -> Effort | None:
+    def measure(self, _: Process) -> Effort | None:
         return Effort(self.cpu, self.bytes) if self.seen else None
 
     def after(
@@ -99,7 +99,7 @@ def test_what_a_process_has_done_grows(working: Process) -> None:
 def test_a_server_that_stands_still_is_ended_and_one_that_works_is_not(
     working: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stall, "LOOK_S", 0.05)
+    monkeypatch.setattr(stall, "POLL_S", 0.05)
     sleeping = subprocess.Popen(["sleep", "60"])
     process = Process.of(sleeping.pid)
     assert process is not None
@@ -113,7 +113,7 @@ def test_as_long_as_one_of_two_works_none_stands_still() -> None:
     """One gives out a log that the other waits for."""
     now, cpu = 0.0, {1: 0.0, 2: 0.0}
     processes = Process(1, 1), Process(2, 1)
-    watch = Standstill(processes, LIMIT, look=lambda p: Effort(cpu[p.pid], 0), clock=lambda: now)
+    watch = Standstill(processes, LIMIT, measure=lambda p: Effort(cpu[p.pid], 0), clock=lambda: now)
     for _ in range(1000):
         now, cpu[2] = now + 1, cpu[2] + 0.5
         assert not watch.lasts()

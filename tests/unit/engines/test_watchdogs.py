@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from zbackup.config.tls import Tls
 from zbackup.engines.mongodb import options as mongodb
 from zbackup.engines.mongodb.lock import watchdog_message as fsync_message
 from zbackup.engines.mysql import options as mysql
@@ -24,7 +25,7 @@ def test_a_watchdog_that_cannot_log_in_says_why_and_ends() -> None:
     """On one line, before anything dangerous is done; its secrets come through a pipe."""
     away = mysql.ConnectOptions(socket="/nowhere/s", user="u", password=lambda: "hidden")
     applier = applier_message.WatchOrder(connect=away, channels=("",), note=Path("/nowhere/n"), limit_s=1)
-    tls = mongodb.TlsOptions(ca="/nowhere/ca")
+    tls = Tls(ca=Path("/nowhere/ca"))
     astray = mongodb.ConnectOptions(user="u", password=lambda: "hidden", tls=tls)
     fsync = fsync_message.WatchOrder(connect=astray, note=Path("/nowhere/n"), wait_s=1, hold_s=1)
     for module, order in (

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.samples import PLAIN
+from zbackup.config.recovery import Recovery as RecoveryTable
 from zbackup.engines.mongodb.recovery import recover as mongodb
 from zbackup.engines.mysql.clone.clone_server import Temporary
 from zbackup.engines.mysql.recovery import adopt, memory_tables
@@ -102,9 +103,9 @@ def test_appending_to_an_oplog_is_watched_with_both_servers(monkeypatch: pytest.
             pass
 
     monkeypatch.setattr(mongodb, "_merge", merge)
-    monkeypatch.setattr(mongodb.MongoRecovery, "_server", lambda *_: Server())
+    monkeypatch.setattr(mongodb.MongoRecovery, "server_on", lambda *_: Server())
     files = Files(record=PLAIN, where=Relocation(()), home=Path("/h"), run=Path("/r"), hide=())
-    recovery = mongodb.MongoRecovery(server=None, memory=1, workers=1)
+    recovery = mongodb.MongoRecovery(table=RecoveryTable(workers=1))
     progress: Any = SimpleNamespace(phase=lambda *_: None)
     with pytest.raises(Merged):
         recovery.recover(files, files, Time(PLAIN.taken), None, progress)

@@ -18,7 +18,7 @@ class MongoAdministrator:
     connect: ConnectOptions
     pid: int
 
-    def look(self) -> tuple[str, tuple[str, ...], bool]:
+    def inspect(self) -> tuple[str, tuple[str, ...], bool]:
         """See engines.base.Administrator."""
         with connect(self.connect) as connection:
             version = str(connection.command({"buildInfo": 1})["version"])

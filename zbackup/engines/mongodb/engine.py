@@ -7,7 +7,7 @@ from pathlib import Path
 
 from zbackup.config.lock import Lock
 from zbackup.engines.mongodb.lock.heal import heal
-from zbackup.engines.mongodb.lock.lock import HeldLock, hold
+from zbackup.engines.mongodb.lock.lock import TakenLock, hold
 from zbackup.engines.mongodb.lock.marker_file import MarkerFile
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server import assess
@@ -54,7 +54,7 @@ class MongoEngine:
                 )
 
     @contextmanager
-    def consistent(self, facts: ServerFacts, kind: LockKind) -> Iterator[HeldLock]:
+    def consistent(self, facts: ServerFacts, kind: LockKind) -> Iterator[TakenLock]:
         """See engines.base.Engine. An account that may lock but not unlock is found out before, not after."""
         self.require_privileges(facts, kind)
         with hold(self.connect, self.lock, kind, self._note, oplog=bool(facts.position)) as held:

@@ -16,7 +16,7 @@ class MysqlAdministrator:
     connect: ConnectOptions
     flavor: EngineName
 
-    def look(self) -> tuple[str, tuple[str, ...], bool]:
+    def inspect(self) -> tuple[str, tuple[str, ...], bool]:
         """See engines.base.Administrator."""
         with connect(self.connect) as connection:
             facts = inspect(connection)

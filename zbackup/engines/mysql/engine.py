@@ -7,7 +7,7 @@ from pathlib import Path
 
 from zbackup.config.lock import Lock
 from zbackup.engines.mysql.lock import applier
-from zbackup.engines.mysql.lock.lock import STOPS_COMMITS, HeldLock, hold
+from zbackup.engines.mysql.lock.lock import STOPS_COMMITS, TakenLock, hold
 from zbackup.engines.mysql.lock.restart_applier import MarkerFile
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.plain_log.plain_log import PlainLog
@@ -65,7 +65,7 @@ class MysqlEngine:
                 )
 
     @contextmanager
-    def consistent(self, facts: ServerFacts, kind: LockKind) -> Iterator[HeldLock]:
+    def consistent(self, facts: ServerFacts, kind: LockKind) -> Iterator[TakenLock]:
         """See engines.base.Engine. With a copy of the log, that has all of it before the body runs."""
         with self._copied() if self.plain else nullcontext(), self._held(facts, kind) as held:
             if self.plain:
@@ -81,7 +81,7 @@ class MysqlEngine:
             yield
 
     @contextmanager
-    def _held(self, facts: ServerFacts, kind: LockKind) -> Iterator[HeldLock]:
+    def _held(self, facts: ServerFacts, kind: LockKind) -> Iterator[TakenLock]:
         if facts.role == "replica" and kind in STOPS_COMMITS:
             with (
                 applier.paused(self.connect, self.lock, self._note),

@@ -169,7 +169,7 @@ class Archive:
         newest = newest_epoch(self.inventory.files)
         archived = [f for f in self.inventory.files if f.file.epoch == newest]
         live = BackupFiles(RECORD, Relocation(()))
-        return self.follower.look(live, lambda: (), archived, self.since, lambda: self.now)
+        return self.follower.scan(live, lambda: (), archived, self.since, lambda: self.now)
 
     def round(self, most: int = 1 << 30) -> ArchivePlan:
         """One look, of which `most` appends are made."""

@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 from tests.unit.samples import PLAIN
-from zbackup.engines.mongodb.clone.clone_server import require_private
+from zbackup.config.recovery import Login
+from zbackup.config.recovery import Recovery as RecoveryTable
+from zbackup.engines.mongodb.clone.clone_server import CloneServer, require_private
 from zbackup.engines.mongodb.clone.program import find_program, series
 from zbackup.engines.mongodb.clone.server_options import OwnPaths, Shape, arguments
-from zbackup.engines.mongodb.recovery.log_reader import MongoLogReader
 from zbackup.engines.mongodb.recovery.recover import MongoRecovery
-from zbackup.model.errors import Refused, UsageError
-from zbackup.model.recovery import Serving
-from zbackup.model.transaction_name import parse_transaction
+from zbackup.model.errors import Refused
+from zbackup.model.recovery import Files, Serving
+from zbackup.model.relocation import Relocation
 
 PLACE = OwnPaths(home=Path("/clones/x"), run=Path("/run/zbackup/x"))
 RECORDED = {"dbpath": "/var/lib/mongodb"}
@@ -87,6 +88,32 @@ def test_without_a_login_there_is_no_port_where_the_original_asks_for_one() -> N
     require_private("never", PLAIN, Serving(port=27018))
 
 
+@pytest.mark.parametrize(
+    ("login", "authorization", "serving", "stays"),
+    [
+        ("original", "enabled", Serving(), True),
+        ("original", "disabled", Serving(), True),
+        ("never", "enabled", Serving(), True),
+        ("always", "enabled", Serving(), True),
+        # It would have asked us for a key, and will ask its users for nothing.
+        ("always", "disabled", Serving(), False),
+        ("original", "enabled", Serving(memory=GIB), True),
+        ("original", "enabled", Serving(port=27018), False),
+        ("original", "enabled", Serving(read_only=True), False),
+        ("original", "enabled", Serving(port=27018, replica_set="rescue"), False),
+        ("original", "enabled", Serving(login=True), False),
+    ],
+)
+def test_our_server_becomes_its_users_where_nobody_reaches_it_before(
+    login: Login, authorization: str, serving: Serving, stays: bool
+) -> None:
+    record = replace(PLAIN, server=RECORDED | {"authorization": authorization})
+    where = Relocation((("/var/lib", "/clones/x/0"),))
+    files = Files(record=record, where=where, home=PLACE.home, run=PLACE.run, hide=())
+    server = CloneServer(program=("mongod",), files=files, memory=GIB, workers=2, login=login)
+    assert server.can_stay(serving) is stays
+
+
 def test_read_only_is_mongod_s_own_mode_for_looking_at_backups() -> None:
     assert "--queryableBackupMode" in options(Shape(purpose="serve", memory=GIB, read_only=True))
 
@@ -113,7 +140,7 @@ def test_the_layout_of_the_files_is_kept() -> None:
 
 
 def test_a_clone_is_reached_by_its_port_or_else_by_its_socket() -> None:
-    recovery = MongoRecovery(server=None, memory=GIB, workers=2)
+    recovery = MongoRecovery(table=RecoveryTable(workers=2))
     assert recovery.connection(Path("/run/z b/x"), 3307) == (
         "/run/z b/x/mongod.sock",
         "mongosh 'mongodb://127.0.0.1:3307/?directConnection=true'",
@@ -158,12 +185,7 @@ def test_a_series_is_two_numbers() -> None:
     assert series("6.0.27-rc1") == "6.0"
 
 
-def test_no_transaction_of_a_binlog_is_in_an_oplog() -> None:
-    with pytest.raises(UsageError, match="entries have cluster times: SECONDS,INCREMENT"):
-        MongoLogReader().check_name(parse_transaction("0-1-7"))
-
-
 def test_files_that_mongod_encrypted_are_refused() -> None:
     record = replace(PLAIN, engine="mongodb", server=RECORDED | {"encryption": "all files"})
     with pytest.raises(Refused, match="encrypted by mongod"):
-        MongoRecovery(server=None, memory=GIB, workers=2).check_program(record)
+        MongoRecovery(table=RecoveryTable(workers=2)).check_program(record)

@@ -14,7 +14,13 @@ from zbackup.engines.mongodb.server import assess, status
 from zbackup.engines.mongodb.server.connection import Connection
 from zbackup.engines.mongodb.server.directories import data_paths, dbpath, works_there
 from zbackup.engines.mongodb.server.inspect import identity
-from zbackup.engines.mongodb.server.server_facts import asks_for_login, held, held_after, held_first, recorded
+from zbackup.engines.mongodb.server.server_facts import (
+    asks_for_login,
+    end_after_snapshot,
+    end_under_lock,
+    first_in_snapshot,
+    recorded,
+)
 from zbackup.engines.mongodb.server.status import Membership, OplogEnd, Status
 from zbackup.model.errors import DatabaseError, Refused
 from zbackup.model.server import ServerFacts
@@ -132,12 +138,12 @@ def test_what_members_need_of_each_other_is_recorded_and_no_password(tmp_path: P
 
 
 def test_what_is_known_only_when_it_is_held() -> None:
-    assert held(None) == held_after(None) == {}
-    assert held(SOUND.end) == {"oplog_wall": "2024-05-01T12:00:00+00:00"}
-    after = held_after(SOUND.end)
+    assert end_under_lock(None) == end_after_snapshot(None) == {}
+    assert end_under_lock(SOUND.end) == {"oplog_wall": "2024-05-01T12:00:00+00:00"}
+    after = end_after_snapshot(SOUND.end)
     assert after == {"oplog_after": "100,2@3", "oplog_after_wall": "2024-05-01T12:00:00+00:00"}
-    assert held(SOUND.end, NOON)["oplog_durable_wall"] == "2024-05-01T12:00:00+00:00"
-    assert held_first(MEMBER.first)["oplog_first"] == "10,1@1" and held_first(None) == {}
+    assert end_under_lock(SOUND.end, NOON)["oplog_durable_wall"] == "2024-05-01T12:00:00+00:00"
+    assert first_in_snapshot(MEMBER.first)["oplog_first"] == "10,1@1" and first_in_snapshot(None) == {}
 
 
 @pytest.mark.parametrize(

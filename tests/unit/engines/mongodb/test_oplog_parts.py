@@ -1,7 +1,9 @@
 """What is decided about oplog entries without a server."""
 
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any, cast
 
 import bson
 import pytest
@@ -10,10 +12,12 @@ from bson.timestamp import Timestamp
 from zbackup.engines.mongodb.clone.error_log_tail import error_log_tail, stable_checkpoint
 from zbackup.engines.mongodb.oplog import append, continuation, oplog
 from zbackup.engines.mongodb.oplog.find_stop import StopPoint, shortfall
+from zbackup.engines.mongodb.oplog.oplog import Oplog
 from zbackup.engines.mongodb.oplog.oplog_entry import describe, transaction
-from zbackup.engines.mongodb.oplog.search_by_filter import entries
+from zbackup.engines.mongodb.oplog.search_by_filter import entries, search
 from zbackup.model.errors import NotRecoverable
 from zbackup.model.log import ClusterTime
+from zbackup.model.log_entry import Kind, LogFilter
 from zbackup.model.target import Time
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -271,3 +275,33 @@ def test_a_complaint_about_an_option_is_an_error(tmp_path: Path) -> None:
     assert error_log_tail(log_file(tmp_path, QUIET, "Error parsing command line: x" + "y" * 500)).startswith(
         "Error parsing command line: xyyy"
     )
+
+
+class Asked:
+    """An oplog that remembers what it was asked for, and has nothing of it."""
+
+    def __init__(self) -> None:
+        self.questions: list[Mapping[str, Any]] = []
+
+    def size(self) -> tuple[int, int]:
+        return 0, 0
+
+    def find(self, wanted: Mapping[str, Any], *, backwards: bool = False) -> dict[str, object]:
+        return entry(9)
+
+    def raw(self, wanted: Mapping[str, Any]) -> Iterator[bytes]:
+        self.questions.append(wanted)
+        return iter(())
+
+
+@pytest.mark.parametrize(
+    ("kinds", "documents"), [(("ddl", "drop"), False), (("drop", "insert"), True), ((), True)]
+)
+def test_documents_are_asked_for_only_where_they_may_be_wanted(
+    kinds: tuple[Kind, ...], documents: bool
+) -> None:
+    log = Asked()
+    list(search(cast(Oplog, log), LogFilter(tables=("shop.t",), kinds=frozenset(kinds)), "here"))
+    [question] = log.questions
+    assert ("$or" in question) is documents
+    assert documents or question["op"] == "c"

@@ -12,7 +12,7 @@ from tests.unit.samples import PLAIN
 from zbackup.engines.mongodb.oplog.covered_log import is_same_log, live_span, span_of
 from zbackup.engines.mongodb.optime import OpTime
 from zbackup.engines.mongodb.options import ConnectOptions
-from zbackup.engines.mongodb.server.terms import begin_of_term, holds
+from zbackup.engines.mongodb.server.terms import begin_of_term, covers
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.log import LogSpan
 from zbackup.model.record import Record
@@ -51,7 +51,7 @@ def test_where_the_last_term_begins(drawn: list[tuple[int, int, int]]) -> None:
     ],
 )
 def test_an_oplog_holds_what_it_passed_in_the_entrys_own_term(wanted: OpTime, there: bool) -> None:
-    assert holds(OpTime(100, 2, 7), (OpTime(70, 9, 5), OpTime(10, 1, 2)), wanted) == there
+    assert covers(OpTime(100, 2, 7), (OpTime(70, 9, 5), OpTime(10, 1, 2)), wanted) == there
 
 
 def backup(position: str, **server: str) -> Record:

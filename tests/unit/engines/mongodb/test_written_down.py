@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.samples import PLAIN
+from zbackup.config.tls import Tls
 from zbackup.engines.mongodb.lock.marker_file import MarkerFile
 from zbackup.engines.mongodb.lock.watchdog_message import WatchOrder
 from zbackup.engines.mongodb.optime import OpTime, recorded_optime
-from zbackup.engines.mongodb.options import ConnectOptions, TlsOptions
+from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.recovery.as_of import JOURNAL_LAG, reach, was_still
 from zbackup.engines.mongodb.server.privileges import (
     CLUSTER,
@@ -102,7 +103,7 @@ def test_an_order_survives_the_pipe_on_one_line() -> None:
     order = WatchOrder(
         connect=ConnectOptions(
             host="db", port=7, user="u", password=lambda: "p\n'ä", auth_source="app",
-            mechanism="SCRAM-SHA-1", tls=TlsOptions(ca="/ca", cert="/c", verify=False),
+            mechanism="SCRAM-SHA-1", tls=Tls(ca=Path("/ca"), cert=Path("/c"), verify=False),
         ),
         note=Path("/run/n"),
         wait_s=9.5,

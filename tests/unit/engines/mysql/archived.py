@@ -221,7 +221,7 @@ class Archiver:
         inventory = self.archive.archived()
         newest = max((f.file.epoch for f in inventory.files), default=0)
         current = [f for f in inventory.files if f.file.epoch == newest]
-        here = self.follower.look(self.server.live(), lambda: self.server.snapshots, current, since, self.now)
+        here = self.follower.scan(self.server.live(), lambda: self.server.snapshots, current, since, self.now)
         plan = plan_archive(UUID, inventory.files, here, self.most)
         done = 0
 

@@ -17,7 +17,7 @@ from zbackup.engines.mysql.binlog.reader import transactions
 from zbackup.engines.mysql.binlog.same_log import without_flag
 from zbackup.engines.mysql.recovery import added_log
 from zbackup.engines.mysql.recovery.added_log import add_log
-from zbackup.engines.mysql.recovery.covered_log import held_files
+from zbackup.engines.mysql.recovery.covered_log import covered_files
 from zbackup.model.added_log import AddedFile, NotContinued
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import NotRecoverable, VerificationFailed
@@ -63,7 +63,7 @@ def content(where: Relocation) -> dict[str, bytes]:
 
 
 def gtids(subject: BackupFiles) -> list[str]:
-    return [t.gtid for file in held_files(*subject) for t in transactions(file)]
+    return [t.gtid for file in covered_files(*subject) for t in transactions(file)]
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])

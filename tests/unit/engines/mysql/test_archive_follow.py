@@ -176,7 +176,7 @@ def test_a_log_that_is_not_archived_yet_begins_where_it_is_wanted(server: Server
 def test_a_file_that_is_replaced_while_it_is_read_is_not_archived(server: Server) -> None:
     server.commit()
     follower = MysqlLogFollower()
-    (file,) = follower.look(server.live(), list, (), "", lambda: NOON)
+    (file,) = follower.scan(server.live(), list, (), "", lambda: NOON)
     path = file.path
     path.rename(path.with_name("other"))
     path.write_bytes(bytes(file.size))
@@ -204,7 +204,7 @@ def test_two_archivers_do_not_mix(server: Server) -> None:
     server.commit()
     inventory = archive.archived()
     follower = MysqlLogFollower()
-    plan = plan_archive(UUID, (), follower.look(server.live(), list, (), "", lambda: NOON))
+    plan = plan_archive(UUID, (), follower.scan(server.live(), list, (), "", lambda: NOON))
     Archiver(server, archive).run()
     with pytest.raises(Taken):
         append_all(archive, follower, plan, inventory, lambda *_: None)
@@ -218,7 +218,7 @@ def test_what_no_archive_can_name_is_refused_in_one_line(server: Server, epoch: 
     Archiver(server, archive).run()
     (file,) = archive.archived().files
     there = () if not epoch else (replace(file, file=replace(file.file, epoch=epoch)),)
-    (written,) = Archiver(server, archive).follower.look(server.live(), lambda: [], (), "", lambda: NOON)
+    (written,) = Archiver(server, archive).follower.scan(server.live(), lambda: [], (), "", lambda: NOON)
     with pytest.raises(Refused, match=str(epoch or "archived: its name")) as refused:
         plan_archive(UUID, there, [replace(written, name=name)])
     assert "\n" not in str(refused.value)
@@ -235,7 +235,7 @@ def test_a_log_that_goes_on_in_a_new_file_meanwhile_is_complete_to_before_the_lo
         server.commit()
         return NOON
 
-    found = MysqlLogFollower().look(server.live(), list, (), "", clock)
+    found = MysqlLogFollower().scan(server.live(), list, (), "", clock)
     assert asked == [1] and [file.number for file in found] == [1, 2]
     assert [file.complete_to for file in found] == [None, NOON]
 
@@ -305,13 +305,13 @@ def test_what_was_remembered_is_forgotten_when_it_may_be_wrong(server: Server) -
     follower = MysqlLogFollower()
     server.commit(100)
     server.commit(100)
-    (before,) = follower.look(server.live(), list, (), "", lambda: NOON)
+    (before,) = follower.scan(server.live(), list, (), "", lambda: NOON)
     builder = server.files[1]
     del builder.data[builder.written[0].start :]
     builder.written.clear()
     server.commit(1000)
     with pytest.raises(BinlogDamaged):
-        follower.look(server.live(), list, (), "", lambda: NOON)
+        follower.scan(server.live(), list, (), "", lambda: NOON)
     follower.forget()
-    (after,) = follower.look(server.live(), list, (), "", lambda: NOON)
+    (after,) = follower.scan(server.live(), list, (), "", lambda: NOON)
     assert after.size == len(builder.data) > before.size

@@ -2,16 +2,17 @@ from pathlib import Path
 
 import pytest
 
+from zbackup.config.tls import Tls
 from zbackup.engines.mysql.lock.long_queries import is_select
 from zbackup.engines.mysql.lock.restart_applier import MarkerFile
 from zbackup.engines.mysql.lock.watchdog_message import WatchOrder
-from zbackup.engines.mysql.options import ConnectOptions, TlsOptions
+from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.model.errors import DatabaseError
 
 
 def test_an_order_survives_the_pipe_on_one_line() -> None:
     order = WatchOrder(
-        connect=ConnectOptions(host="db", user="u", password=lambda: "p\n'ä", tls=TlsOptions(ca="/ca")),
+        connect=ConnectOptions(host="db", user="u", password=lambda: "p\n'ä", tls=Tls(ca=Path("/ca"))),
         channels=("", "east"),
         note=Path("/run/n"),
         limit_s=9.5,
@@ -20,7 +21,7 @@ def test_an_order_survives_the_pipe_on_one_line() -> None:
     assert "\n" not in line
     read = WatchOrder.from_line(line)
     assert read.connect.password() == "p\n'ä"
-    assert (read.connect.host, read.connect.tls) == ("db", TlsOptions(ca="/ca"))
+    assert (read.connect.host, read.connect.tls) == ("db", Tls(ca=Path("/ca")))
     assert (read.channels, read.note, read.limit_s) == (("", "east"), Path("/run/n"), 9.5)
     assert "ä" not in repr(read)
 

@@ -10,9 +10,11 @@ import pytest
 
 from tests.unit.engines.binlog.builder import Builder, at
 from tests.unit.samples import NOON, PLAIN
+from zbackup.config.recovery import Recovery as RecoveryTable
 from zbackup.engines.mysql.binlog import events
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery.log_reader import MysqlLogReader
+from zbackup.engines.mysql.recovery.log_search import MysqlLogSearch
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.engines.mysql.recovery.replay_bounds import effective_stop
 from zbackup.engines.mysql.recovery.verify_replay import end_found, is_exact
@@ -27,7 +29,8 @@ from zbackup.model.transaction_name import FilePosition, parse_transaction
 
 NOW = 1_700_000_000_000_000
 READER = MysqlLogReader(flavor="mysql")
-RECOVERY = MysqlRecovery(flavor="mysql", server=None, memory=1, workers=1)
+SEARCH = MysqlLogSearch(flavor="mysql")
+RECOVERY = MysqlRecovery(flavor="mysql", table=RecoveryTable(workers=1))
 
 
 def moment(micros: int) -> datetime:
@@ -255,7 +258,7 @@ def test_the_cut_is_before_the_transaction_that_is_named_whatever_its_time(log: 
     log.commit(20, 20, 20, 20, 5)
     later = (record(log.end()), log.copy("log"))
     name = FilePosition("binlog.000002", log.files[2].written[2].start + 1)
-    found = READER.find(name, [later, base]).found
+    found = SEARCH.find(name, [later, base]).found
     assert found and found.gtid.endswith(":4")
     replay = READER.examine(base, later, found)
     assert replay and (replay.transactions, replay.out_of_order) == (2, 0)
@@ -268,13 +271,13 @@ def test_the_cut_is_before_the_transaction_that_is_named_whatever_its_time(log: 
 
 
 def test_a_gtid_has_to_be_of_the_servers_flavour() -> None:
-    mariadb = replace(READER, flavor="mariadb")
+    mariadb = replace(SEARCH, flavor="mariadb")
     uuid = parse_transaction("3e11fa47-71ca-11e1-9e33-c80aa9429562:1")
     with pytest.raises(UsageError, match="0-1-7 is no GTID of a mysql server: there they are UUID:NUMBER"):
-        READER.check_name(parse_transaction("0-1-7"))
+        SEARCH.check_name(parse_transaction("0-1-7"))
     with pytest.raises(UsageError, match="they are DOMAIN-SERVER-NUMBER"):
         mariadb.check_name(uuid)
-    READER.check_name(uuid)
+    SEARCH.check_name(uuid)
     mariadb.check_name(parse_transaction("binlog.000001:4"))
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery import replay, replay_mariadb, replay_mysql
-from zbackup.engines.mysql.recovery.replay import IDLE_LOOKS, Applier, LogRange, as_sql, follow
+from zbackup.engines.mysql.recovery.replay import IDLE_POLLS, Applier, LogRange, as_sql, follow
 from zbackup.engines.mysql.server.connection import Connection
 from zbackup.model.errors import DatabaseError, VerificationFailed
 from zbackup.model.progress import Silent
@@ -128,7 +128,7 @@ def test_running_out_of_log_is_not_waited_out_for_ever(span: LogRange) -> None:
 
 def test_a_pause_is_not_the_end_of_the_log(span: LogRange) -> None:
     waiting, working = applier("binlog.000002:300", idle=True), applier("binlog.000003:40")
-    states = [*[waiting] * IDLE_LOOKS, working, *[waiting] * IDLE_LOOKS]
+    states = [*[waiting] * IDLE_POLLS, working, *[waiting] * IDLE_POLLS]
     follow(look(*states, applier("binlog.000003:50", running=False)), span, Silent())
 
 
@@ -155,7 +155,7 @@ def maria(sql_state: str | None, io_state: str | None) -> Applier:
         "Last_SQL_Error": "",
         "Last_IO_Error": "",
     }
-    return replay_mariadb.look(cast(Connection, Answers(row)))
+    return replay_mariadb.applier_state(cast(Connection, Answers(row)))
 
 
 def mysql(state: str | None, channel: str = "zbackup") -> Applier:
@@ -167,7 +167,7 @@ def mysql(state: str | None, channel: str = "zbackup") -> Applier:
         "Replica_SQL_Running_State": state,
         "Last_SQL_Errno": 0,
     }
-    return replay_mysql.look(cast(Connection, Answers(row)))
+    return replay_mysql.applier_state(cast(Connection, Answers(row)))
 
 
 def test_an_applier_is_idle_only_when_it_has_read_all() -> None:

@@ -7,7 +7,8 @@ from typing import Any, cast
 import pymysql
 import pytest
 
-from zbackup.engines.mysql.options import ConnectOptions, TlsOptions
+from zbackup.config.tls import Tls
+from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server.connection import Connection, LoginRefused, _named
 from zbackup.model.errors import DatabaseError
 
@@ -68,7 +69,7 @@ DENIED = pymysql.OperationalError(1045, "Access denied for user 'z'@'localhost' 
     [
         ({"socket": "/run/sql.sock"}, "set host, port and tls instead of socket"),
         ({"host": "127.0.0.1"}, "REQUIRE SSL): then set the instance's tls"),
-        ({"host": "127.0.0.1", "tls": TlsOptions()}, "check user and password"),
+        ({"host": "127.0.0.1", "tls": Tls()}, "check user and password"),
     ],
 )
 def test_a_refused_login_may_be_for_want_of_tls(how: dict[str, Any], hint: str) -> None:

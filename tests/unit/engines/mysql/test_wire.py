@@ -124,7 +124,7 @@ def test_a_server_that_falls_silent_is_given_up(tmp_path: Path) -> None:
 
     def look() -> None:
         try:
-            MysqlAdministrator(connect=options(tmp_path / "s"), flavor="mysql").look()
+            MysqlAdministrator(connect=options(tmp_path / "s"), flavor="mysql").inspect()
         except DatabaseError as failure:
             said.append(str(failure))
 

@@ -32,13 +32,13 @@ MOST_LOOK: Final = 2 * MOST_CHUNK + (1 << 20)
 
 @dataclass(slots=True)
 class MongoLogFollower:
-    """See engines.base.LogFollower. Keeps the connection, and what was read in the last look."""
+    """See engines.base.LogFollower. Keeps the connection, and what was read in the last scan."""
 
     connect: ConnectOptions
     _connection: Connection | None = field(default=None, init=False)
     _read: dict[tuple[int, str], GrowingFile] = field(default_factory=dict, init=False)
 
-    def look(
+    def scan(
         self,
         live: BackupFiles,
         older: Callable[[], Sequence[BackupFiles]],
@@ -50,11 +50,11 @@ class MongoLogFollower:
         read = now()
         connection = self._connected()
         alone = _require_member(connection, live.record)
-        look = _Look(connection, server_key(live.record.server_uuid), sorted(archived, key=lambda f: f.file))
-        files = look.files(since)
+        scan = _Scan(connection, server_key(live.record.server_uuid), sorted(archived, key=lambda f: f.file))
+        files = scan.files(since)
         self._read = {(f.number, f.begin.name): f for f in files.files}
-        complete_to = acknowledged = look.reached(read)
-        if alone and files.last and not look.more:
+        complete_to = acknowledged = scan.reached(read)
+        if alone and files.last and not scan.more:
             # What nobody else can have taken is acknowledged by this one alone.
             acknowledged = read
             if OpTime.of_position(files.last.position) == oplog_end(connection).at:
@@ -64,9 +64,9 @@ class MongoLogFollower:
                 read,
                 complete_to,
                 acknowledged,
-                same=look.same.get(file.number),
-                follows=look.follows.get(file.number),
-                more=look.more,
+                same=scan.same.get(file.number),
+                follows=scan.follows.get(file.number),
+                more=scan.more,
             )
             for file in files.files
         )
@@ -92,8 +92,8 @@ class MongoLogFollower:
 
 
 @dataclass(slots=True)
-class _Look:
-    """One look at the oplog, to go on from what is `archived` in the newest epoch.
+class _Scan:
+    """One scan of the oplog, to go on from what is `archived` in the newest epoch.
 
     `same` says of a file's number whether the server's oplog goes on from it, and `follows` which epoch it
     continues where it begins again; `more`: not all was read.

@@ -4,16 +4,17 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bson.timestamp import Timestamp
 
+from zbackup.config.recovery import Login
 from zbackup.engines.mongodb.clone.error_log_tail import error_log_tail, stable_checkpoint
 from zbackup.engines.mongodb.clone.identity import as_internal_user
 from zbackup.engines.mongodb.clone.server_options import OwnPaths, Purpose, Shape, arguments
-from zbackup.engines.mongodb.options import ConnectOptions, Login
-from zbackup.engines.mongodb.server.connection import Connection, connect
+from zbackup.engines.mongodb.options import ConnectOptions
+from zbackup.engines.mongodb.server.connection import Connection, connect, is_deserted
 from zbackup.engines.owner import owner_of
 from zbackup.engines.stall import STALL_S, ended_when_still
 from zbackup.model.errors import DatabaseError, Refused, UsageError, VerificationFailed
@@ -25,7 +26,7 @@ from zbackup.proc.detached import Confinement, Process, launch
 # Replaying a day's oplog takes long and must not be cut off; a server that gives up ends.
 START_LIMIT_S = 24 * 3600.0
 STOP_LIMIT_S = 3600.0
-POLL_S = 0.05
+POLL_S = 0.02
 
 # Bytes of the key by which the only member of a new set knows itself.
 KEY_BYTES = 96
@@ -76,8 +77,7 @@ class CloneServer:
         files are not looked at again.
         """
         secure_files.set_mode(self.own.run, 0o700)
-        output = self.own.output
-        said = secure_files.size(output) if secure_files.exists(output) else 0
+        said = self._said()
         asks = self.login == "always"
         shape = Shape(purpose=purpose, memory=self.memory, workers=self.workers, auth=asks, key=asks)
         login = self.by_key() if asks else self.by_socket
@@ -91,14 +91,57 @@ class CloneServer:
                 process.stop(STOP_LIMIT_S)
             secure_files.unlink(self.files.process)
 
+    def can_stay(self, serving: Serving) -> bool:
+        """Tell whether a server of ours can become its users': nobody but us reaches it before, nor without a
+        login that it will ask for, and nothing differs that is only said at a start."""
+        quiet = self.login != "always" or self._asks(serving)
+        return quiet and replace(serving, memory=0) == Serving()
+
+    @contextmanager
+    def staying(self, serving: Serving) -> Iterator["Temporary"]:
+        """A server for our own use while the body runs, see temporary; then it is as `serve` would have
+        started it, see can_stay, and outlives us. Killed when the body fails.
+
+        Where it will ask for logins it does from the beginning, and has let us in by a key that nobody else
+        ever had.
+        """
+        secure_files.set_mode(self.own.run, 0o700)
+        asks = self._asks(serving)
+        said = self._said()
+        shape = Shape(purpose="serve", memory=serving.memory or self.memory, auth=asks, key=asks)
+        login = self.by_key() if asks else self.by_socket
+        process = self._start(shape)
+        try:
+            temporary = Temporary(self, process, said, login)
+            yield temporary
+            temporary.settle()
+        except BaseException:
+            process.kill(STOP_LIMIT_S)
+            secure_files.unlink(self.files.process)
+            raise
+        finally:
+            secure_files.unlink(self.own.key)
+        secure_files.set_mode(self.own.run, self._mode(serving))
+
+    def _asks(self, serving: Serving) -> bool:
+        return serving.login or self.asks_for_login
+
+    def _mode(self, serving: Serving) -> int:
+        """The run directory's, once the server is its users'."""
+        return 0o700 if self.login == "never" and not self._asks(serving) else 0o755
+
+    def _said(self) -> int:
+        """The size of what servers have written so far."""
+        return secure_files.size(self.own.output) if secure_files.exists(self.own.output) else 0
+
     def serve(self, serving: Serving) -> Connection:
         """Start the server for its users and wait until it answers; it outlives us.
 
         One that could be reached by anybody and asks nobody to log in although the original did is Refused.
         """
         require_private(self.login, self.files.record, serving)
-        asks = serving.login or self.asks_for_login
-        secure_files.set_mode(self.own.run, 0o700 if self.login == "never" and not asks else 0o755)
+        asks = self._asks(serving)
+        secure_files.set_mode(self.own.run, self._mode(serving))
         shape = Shape(
             purpose="serve",
             memory=serving.memory or self.memory,
@@ -183,7 +226,9 @@ class CloneServer:
         while time.monotonic() < deadline:
             if not process.alive:
                 raise self.failure("ended while starting")
-            if secure_files.exists(self.own.socket):
+            # The socket is there long before anybody listens, and PyMongo looks again twice a second only.
+            there = secure_files.exists(self.own.socket)
+            if there and not is_deserted((str(self.own.socket), None)):
                 try:
                     return connect(login)
                 except DatabaseError:
@@ -242,6 +287,12 @@ class Temporary:
     def progressing(self, *others: Process) -> AbstractContextManager[None]:
         """See CloneServer.progressing; `others` work with it."""
         return self.server.progressing(self.process, *others)
+
+    def settle(self) -> None:
+        """Have all that was written put on disk, and leave the server to itself."""
+        with self.progressing():
+            self.connection.command({"fsync": 1}, limit_s=STOP_LIMIT_S)
+        self.connection.close()
 
     def shut_down(self) -> None:
         """Stop the server in good order.

@@ -22,7 +22,7 @@ ENDING = "terminating"
 # Their lines are long and help only those who know mongod's sources.
 _NOISE = ("BACKTRACE", "Frame", "/proc/self/maps")
 
-Line = dict[str, Any]
+LogLine = dict[str, Any]
 
 
 def error_log_tail(output: Path) -> str:
@@ -51,7 +51,7 @@ def stable_checkpoint(output: Path, since: int) -> Timestamp | None:
     return found if found and found.time else None
 
 
-def _lines(output: Path, since: int) -> Iterator[Line]:
+def _lines(output: Path, since: int) -> Iterator[LogLine]:
     with secure_files.open_regular(output) as source:
         source.seek(since)
         for line in source:
@@ -63,7 +63,7 @@ def _tail(output: Path) -> str:
     return secure_files.read_end(output, TAIL).decode(errors="replace")
 
 
-def _parsed(line: str) -> Line | None:
+def _parsed(line: str) -> LogLine | None:
     try:
         value = json.loads(line)
     except ValueError:
@@ -71,7 +71,7 @@ def _parsed(line: str) -> Line | None:
     return value if isinstance(value, dict) else None
 
 
-def _is_reason(line: str, parsed: Line | None) -> bool:
+def _is_reason(line: str, parsed: LogLine | None) -> bool:
     # A server that is killed may leave half a log line behind, which complains of nothing. Of severity E are
     # also complaints that stop no server, such as what its kernel lacks, but for the one it ends with; F is
     # fatal.
@@ -81,11 +81,11 @@ def _is_reason(line: str, parsed: Line | None) -> bool:
     return (parsed.get("s") == "F" or ends) and not _is_noise(parsed)
 
 
-def _is_noise(parsed: Line | None) -> bool:
+def _is_noise(parsed: LogLine | None) -> bool:
     return parsed is not None and str(parsed.get("msg", "")).strip().startswith(_NOISE)
 
 
-def _text(line: str, parsed: Line | None) -> str:
+def _text(line: str, parsed: LogLine | None) -> str:
     if parsed is None:
         return line[:LENGTH]
     attributes = json.dumps(parsed["attr"]) if parsed.get("attr") else ""

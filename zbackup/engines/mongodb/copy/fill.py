@@ -20,7 +20,7 @@ from zbackup.model.progress import Progress
 MAJORITY = {"w": "majority", "wtimeout": 60_000}
 WRITE_LIMIT_S = 600
 INDEX_LIMIT_S = 7 * 86_400.0
-LOOK_EVERY_S = 1.0
+ASK_EVERY_S = 1.0
 KEEP_EVERY_S = 60.0
 
 
@@ -39,7 +39,7 @@ class Writer:
     now: Callable[[], float] = time.monotonic
     keep: Callable[[], object] = lambda: None
     _kept: float = field(default=float("-inf"))
-    _looked: float = field(default=float("-inf"))
+    _asked: float = field(default=float("-inf"))
     _since: float = 0.0
     _bytes: int = 0
     _told: set[str] = field(default_factory=set)
@@ -81,12 +81,12 @@ class Writer:
             self._bytes += size
             if (ahead := self._bytes / self.rate - (now - self._since)) > 0:
                 self._pause(ahead)
-        if self.now() - self._looked < LOOK_EVERY_S:
+        if self.now() - self._asked < ASK_EVERY_S:
             return
         while (lag := self._lag()) > self.max_lag:
             self._tell(f"waiting: a member is {lag:.0f} s behind")
-            self._pause(LOOK_EVERY_S)
-        self._looked = self.now()
+            self._pause(ASK_EVERY_S)
+        self._asked = self.now()
 
     def _pause(self, seconds: float) -> None:
         """Sleep, and let nobody forget meanwhile that we are reading."""

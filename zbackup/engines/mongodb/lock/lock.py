@@ -23,7 +23,7 @@ from zbackup.engines.mongodb.lock.watchdog_message import ASKING, LOCKED, WatchO
 from zbackup.engines.mongodb.optime import OplogEntry
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server.connection import CommandRefused, Connection, NotAnswered, connect
-from zbackup.engines.mongodb.server.server_facts import held, held_after, held_first
+from zbackup.engines.mongodb.server.server_facts import end_after_snapshot, end_under_lock, first_in_snapshot
 from zbackup.engines.mongodb.server.status import (
     OplogEnd,
     durable_wall,
@@ -49,7 +49,7 @@ SLACK_S = 5.0
 
 
 @dataclass(slots=True, kw_only=True)
-class HeldLock:
+class TakenLock:
     """See engines.base.DatabaseLock. `end` is None when the server keeps no oplog.
 
     `first`, its oldest entry, is known once it can be no older than that in the snapshot.
@@ -76,7 +76,11 @@ class HeldLock:
 
     @property
     def facts(self) -> Mapping[str, str]:
-        return held(self.end, self.durable) | held_after(self.after) | held_first(self.first)
+        return (
+            end_under_lock(self.end, self.durable)
+            | end_after_snapshot(self.after)
+            | first_in_snapshot(self.first)
+        )
 
     def seconds_left(self) -> float:
         if self.kind == "none":
@@ -113,7 +117,7 @@ class HeldLock:
 @contextmanager
 def hold(
     options: ConnectOptions, limits: Lock, kind: LockKind, note: MarkerFile, *, oplog: bool
-) -> Iterator[HeldLock]:
+) -> Iterator[TakenLock]:
     """Take the lock, hold it while the body runs, release it, and see that it is gone.
 
     Raise LockNotTaken when it is not granted in time, or somebody else holds one.
@@ -132,7 +136,7 @@ def hold(
             guardian.tell(ASKING)
             asked = True
             wait_ms = _take(session, limits, limits.wait - (time.monotonic() - began))
-            locked = HeldLock(
+            locked = TakenLock(
                 session=session,
                 kind=kind,
                 ceiling_s=limits.hold,
@@ -157,8 +161,8 @@ def hold(
         _release(locked, guardian, note)
 
 
-def _unlocked(session: Connection, *, oplog: bool) -> HeldLock:
-    return HeldLock(
+def _unlocked(session: Connection, *, oplog: bool) -> TakenLock:
+    return TakenLock(
         session=session,
         kind="none",
         ceiling_s=0,
@@ -173,7 +177,7 @@ class _NotOurs(LockNotTaken):
     """The server is not locked by us, and will not be: there is nothing to release."""
 
 
-def _begin(locked: HeldLock, guardian: Guardian, note: MarkerFile, *, oplog: bool) -> None:
+def _begin(locked: TakenLock, guardian: Guardian, note: MarkerFile, *, oplog: bool) -> None:
     """Let the ceiling count, and see where the oplog stands now."""
     guardian.tell(LOCKED)
     if not guardian.alive:
@@ -244,7 +248,7 @@ def _forget(guardian: Guardian, note: MarkerFile) -> None:
     note.remove()
 
 
-def _release(held: HeldLock, guardian: Guardian, note: MarkerFile) -> None:
+def _release(held: TakenLock, guardian: Guardian, note: MarkerFile) -> None:
     """Unlock, and see that nothing is left of it. When we cannot, the watchdog does.
 
     Past the ceiling it has done so already or is about to, and a second unlock could be of another's lock.

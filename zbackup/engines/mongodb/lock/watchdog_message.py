@@ -3,8 +3,12 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from zbackup.engines.mongodb.options import ConnectOptions, TlsOptions
+from zbackup.engines.mongodb.options import ConnectOptions
+
+if TYPE_CHECKING:
+    from zbackup.config.tls import Tls
 
 ASKING = "asking"
 """What the watchdog is told before the lock is asked for: until then a lock is somebody else's."""
@@ -26,7 +30,6 @@ class WatchOrder:
     def to_line(self) -> str:
         """Resolves the secrets."""
         c = self.connect
-        tls = {"ca": c.tls.ca, "cert": c.tls.cert, "verify": c.tls.verify} if c.tls else None
         return json.dumps(
             {
                 "connect": {
@@ -39,7 +42,7 @@ class WatchOrder:
                 },
                 "password": c.password() if c.password else None,
                 "uri": c.uri() if c.uri else None,
-                "tls": tls,
+                "tls": c.tls.model_dump(mode="json") if c.tls else None,
                 "note": str(self.note),
                 "wait_s": self.wait_s,
                 "hold_s": self.hold_s,
@@ -56,9 +59,17 @@ class WatchOrder:
                 **said["connect"],
                 password=None if password is None else lambda: str(password),
                 uri=None if uri is None else lambda: str(uri),
-                tls=TlsOptions(**said["tls"]) if said["tls"] else None,
+                tls=_tls(said["tls"]),
             ),
             note=Path(said["note"]),
             wait_s=float(said["wait_s"]),
             hold_s=float(said["hold_s"]),
         )
+
+
+def _tls(said: dict[str, object] | None) -> "Tls | None":
+    if said is None:
+        return None
+    from zbackup.config.tls import Tls
+
+    return Tls.model_validate(said)

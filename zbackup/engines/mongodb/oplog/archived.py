@@ -77,7 +77,7 @@ class ArchivedOplog:
         """See oplog.Oplog."""
         return self.identity
 
-    def holds(self, position: OpTime) -> bool:
+    def contains(self, position: OpTime) -> bool:
         """Tell whether the entry at that position is inside."""
         found = self.find({"ts": {"$gte": position.ts, "$lte": position.ts}})
         return found is not None and OpTime.of(found) == position
@@ -186,9 +186,9 @@ class _Writing:
     first: OplogPosition | None = None
     last: StoredEntry | None = None
 
-    def add(self, file: AddedFile, parts: Iterable[bytes]) -> None:
+    def add(self, file: AddedFile, chunks: Iterable[bytes]) -> None:
         """Write its entries, but for the one that it has in common with the file before it."""
-        entries = in_order(map(stored_entry, documents(parts, cut=not file.end)))
+        entries = in_order(map(stored_entry, documents(chunks, cut=not file.end)))
         begin = next(entries, None)
         if begin is None or begin.position != begin_of(file.name):
             raise VerificationFailed("it does not begin with the entry that it is called by")

@@ -7,7 +7,7 @@ from zbackup.engines.mongodb.optime import OPLOG, OpTime, recorded_optime
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server.connection import connect
 from zbackup.engines.mongodb.server.status import oplog_end, oplog_first
-from zbackup.engines.mongodb.server.terms import holds
+from zbackup.engines.mongodb.server.terms import covers
 from zbackup.model.errors import NotRecoverable, VerificationFailed
 from zbackup.model.log import LogSpan
 from zbackup.model.record import Record
@@ -33,7 +33,7 @@ def is_same_log(older: Record, newer: Record) -> bool:
     """Tell whether nothing of the older oplog was rolled back before the newer one was held: see terms."""
     one, other = _end(older), recorded_optime(newer)
     same_set = older.server.get("set_id", "") == newer.server.get("set_id", "")
-    return bool(same_set and one and other and holds(other, _optimes(newer, "oplog_terms"), one))
+    return bool(same_set and one and other and covers(other, _optimes(newer, "oplog_terms"), one))
 
 
 def live_span(options: ConnectOptions, record: Record) -> LogSpan | None:

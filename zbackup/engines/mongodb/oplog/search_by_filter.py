@@ -94,7 +94,10 @@ def _question(wanted: LogFilter, end: OpTime) -> dict[str, Any]:
     elif wanted.since:
         within["$gte"] = Timestamp(max(0, int((wanted.since - _MARGIN).timestamp())), 0)
     asked: dict[str, Any] = {"ts": within, "op": {"$ne": "n"}}
-    if wanted.tables:
+    if wanted.kinds and wanted.kinds.isdisjoint(_ROWS.values()):
+        # A transaction, too, is a command.
+        asked["op"] = "c"
+    elif wanted.tables:
         asked["$or"] = [{"op": "c"}, *({"ns": {"$regex": _pattern(table)}} for table in wanted.tables)]
     return asked
 

@@ -69,14 +69,14 @@ def _position_and_time(data: bytes) -> tuple[OplogPosition, datetime]:
         raise VerificationFailed(f"what was archived is no entry of an oplog: {_short(strange)}") from strange
 
 
-def documents(parts: Iterable[bytes], *, cut: bool = False) -> Iterator[bytes]:
+def documents(chunks: Iterable[bytes], *, cut: bool = False) -> Iterator[bytes]:
     """The single documents: each begins with its length, four bytes, little-endian (BSON).
 
     `cut`: the last one may be there in part, and then does not count. Raise VerificationFailed.
     """
     room = bytearray()
-    for part in parts:
-        room += part
+    for chunk in chunks:
+        room += chunk
         at = 0
         while at + 4 <= len(room):
             length = int.from_bytes(room[at : at + 4], "little")

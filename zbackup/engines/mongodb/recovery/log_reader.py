@@ -1,24 +1,20 @@
 """Tell what is known of an oplog without a server on its files: a mongod alone can read them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from zbackup.engines.mongodb.oplog.covered_log import is_same_log, live_span, span_of
-from zbackup.engines.mongodb.oplog.search_by_filter import live_history
 from zbackup.engines.mongodb.optime import OpTime
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.recovery.as_of import JOURNAL_LAG, reach
 from zbackup.model.anchors import Anchor
 from zbackup.model.backup import BackupFiles
-from zbackup.model.errors import Refused, UsageError
-from zbackup.model.log import LogDamage, LogSpan, Searched
-from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Told, nobody
+from zbackup.model.log import LogDamage, LogSpan
 from zbackup.model.record import Record
 from zbackup.model.recovery import Reach, ReplayRange
 from zbackup.model.relocation import Relocation
 from zbackup.model.target import Stop
-from zbackup.model.transaction_name import TransactionName
 from zbackup.model.unreplayable import Unreplayable
 
 
@@ -67,27 +63,6 @@ class MongoLogReader:
         """The target itself: what the oplog's clock tells is finer than a base's `as_of` has to be."""
         return target
 
-    def check_name(self, name: TransactionName) -> None:
-        """Always: the entries of an oplog are known by their cluster times."""
-        raise _no_name(name)
-
-    def find(self, name: TransactionName, parts: Sequence[BackupFiles]) -> Searched:
-        """See check_name()."""
-        raise _no_name(name)
-
-    @property
-    def reads_files(self) -> bool:
-        """A mongod alone can read its files."""
-        return False
-
-    def history(
-        self, parts: Sequence[BackupFiles], wanted: LogFilter, told: Told = nobody
-    ) -> Iterator[LogEntry | LogRead]:
-        """By asking the running server. Raise DatabaseError if it is down."""
-        if self.connect is None:
-            raise Refused("the configuration does not say how to reach the server")
-        return live_history(self.connect, wanted)
-
     def unreplayable(
         self, subject: BackupFiles, after: str, *, live: bool = False
     ) -> tuple[Unreplayable, ...]:
@@ -107,10 +82,3 @@ class MongoLogReader:
     ) -> ReplayRange | None:
         """Nothing: an oplog can be read by a mongod only, on a clone of its own."""
         return None
-
-
-def _no_name(name: TransactionName) -> UsageError:
-    return UsageError(
-        f"{name} names nothing in MongoDB's oplog, where entries have cluster times: SECONDS,INCREMENT, as "
-        "zbackup log shows them (zbackup restore --to-timestamp)"
-    )

@@ -1,26 +1,21 @@
 """From a backup's files and a later holder of the oplog to a mongod as of the target."""
 
+import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
 from bson.timestamp import Timestamp
 
-from zbackup.engines.mongodb.clone.clone_server import (
-    START_LIMIT_S,
-    CloneServer,
-    Temporary,
-    require_key,
-    require_private,
-)
+from zbackup.config.recovery import Recovery as RecoveryTable
+from zbackup.engines.mongodb.clone.clone_server import CloneServer, Temporary, require_key, require_private
 from zbackup.engines.mongodb.clone.cluster_metadata import membership, rewrite
-from zbackup.engines.mongodb.clone.identity import make_replica_set
 from zbackup.engines.mongodb.clone.program import find_program
-from zbackup.engines.mongodb.clone.server_options import LOOPBACK, OwnPaths
+from zbackup.engines.mongodb.clone.server_options import OwnPaths
 from zbackup.engines.mongodb.oplog import oplog
 from zbackup.engines.mongodb.oplog.append import add_commits, append
 from zbackup.engines.mongodb.oplog.continuation import Continuation, continuation
@@ -28,10 +23,8 @@ from zbackup.engines.mongodb.oplog.find_stop import StopPoint, find_stop, shortf
 from zbackup.engines.mongodb.oplog.oplog import Oplog, ServerOplog
 from zbackup.engines.mongodb.oplog.oplog_entry import transaction
 from zbackup.engines.mongodb.oplog.prepared import committed_behind
-from zbackup.engines.mongodb.oplog.search_by_filter import Pending, search
 from zbackup.engines.mongodb.optime import OpTime, recorded_optime
-from zbackup.engines.mongodb.options import Login
-from zbackup.engines.mongodb.recovery.added_oplog import add_oplog, archived_of, reached_by, reaches_back
+from zbackup.engines.mongodb.recovery.added_oplog import add_oplog, archived_of, reached_by
 from zbackup.engines.mongodb.recovery.adopt import adopt
 from zbackup.engines.mongodb.recovery.as_it_is import (
     checkpoint,
@@ -41,23 +34,25 @@ from zbackup.engines.mongodb.recovery.as_it_is import (
     require_replayed,
 )
 from zbackup.engines.mongodb.recovery.as_of import was_still
+from zbackup.engines.mongodb.recovery.handing_over import handed_over
 from zbackup.engines.mongodb.recovery.validate import validate_collections
 from zbackup.engines.mongodb.server.connection import Connection
 from zbackup.engines.owner import require_own_user
-from zbackup.engines.stall import STALL_S
 from zbackup.model.added_log import AddedFile
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
-from zbackup.model.cluster import SHARD, TooLate, role_of
+from zbackup.model.cluster import TooLate, role_of
 from zbackup.model.copying import Entrance
 from zbackup.model.errors import NotRecoverable, Refused
 from zbackup.model.log import ClusterTime, LogSpan, Transaction
-from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.progress import Progress
 from zbackup.model.record import ARCHIVED, Record
 from zbackup.model.recovery import Checked, Files, Recovered, ReplayRange, Serving
 from zbackup.model.target import Stop, time_of
 from zbackup.proc.programs import require_elsewhere
+
+MOST_WORKERS = 8
+"""More appliers gain nothing on one replayed log, and each has its own memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,12 +77,13 @@ class MongoRecovery:
     In the directories `closed` a recovered server finds nothing.
     """
 
-    server: tuple[str, ...] | None
-    memory: int
-    workers: int
-    login: Login = "original"
+    table: RecoveryTable
     closed: tuple[str, ...] = ()
-    stall: float = STALL_S
+
+    @property
+    def memory(self) -> int:
+        """See engines.base.Recovery."""
+        return self.table.memory
 
     # looking
 
@@ -109,13 +105,15 @@ class MongoRecovery:
 
         Raise UsageError where members of a cluster lack a key.
         """
-        require_private(self.login, record, serving)
-        require_key(self.login, record, serving)
+        require_private(self.table.login, record, serving)
+        require_key(self.table.login, record, serving)
 
     def check_version(self, server: Mapping[str, str], version: str, members: Sequence[str] = ()) -> str:
         """The same for a running server whose datasets are mounted at `members`."""
         require_own_user(server)
-        return require_elsewhere(find_program(self.server, server.get("mongod", ""), version), members)[0]
+        return require_elsewhere(find_program(self.table.server, server.get("mongod", ""), version), members)[
+            0
+        ]
 
     def only_reads(self, base: Files, log: BackupFiles) -> bool:
         """A mongod reads an oplog, and writes to do so."""
@@ -136,13 +134,13 @@ class MongoRecovery:
         """Merge the oplogs, let mongod recover to the stop point, and serve the result."""
         if skip is not None:
             raise Refused("nothing can be left out of an oplog")
-        server = self._server(base)
+        server = self.server_on(base)
         progress.phase("merging the oplogs", f"{base.record.called} and {log.record.called}")
         server.make_room()
         if ARCHIVED in log.record.server:
             merged = _merge_archived(server, log, stop, progress)
         else:
-            merged = _merge_by_servers(server, self._server(log), stop, progress)
+            merged = _merge_by_servers(server, self.server_on(log), stop, progress)
         if warning := shortfall(merged.point, stop):
             progress.note(warning)
         progress.phase("replaying", f"{merged.replay.transactions} oplog entries")
@@ -150,7 +148,7 @@ class MongoRecovery:
             require_replayed(replayed, merged.begin, merged.end)
             replayed.shut_down()
         progress.phase("handing over")
-        with server.temporary("open") as finished:
+        with handed_over(server, serving, progress) as finished:
             connection = finished.connection
             with finished.progressing():
                 hand_over(connection, progress)
@@ -158,9 +156,6 @@ class MongoRecovery:
                 member = membership(connection, role) if role else None
                 if serving and serving.addresses:
                     rewrite(connection, serving.role, serving.addresses)
-            finished.shut_down()
-        if serving:
-            _serve_first(server, serving, progress)
         return Recovered(
             last_applied=merged.replay.last_applied,
             first_skipped=merged.replay.first_skipped,
@@ -174,18 +169,15 @@ class MongoRecovery:
 
     def open(self, base: Files, serving: Serving | None, progress: Progress) -> Recovered:
         """See engines.base.Recovery."""
-        server = self._server(base)
+        server = self.server_on(base)
         progress.phase("opening the backup", base.record.called)
         server.make_room()
         reached = replay_own(server)
         progress.phase("handing over")
-        with server.temporary("open") as finished:
+        with handed_over(server, serving, progress) as finished:
             connection = finished.connection
             with finished.progressing():
                 hand_over(connection, progress)
-            finished.shut_down()
-        if serving:
-            _serve_first(server, serving, progress)
         return Recovered(
             last_applied=transaction(reached) if reached else None,
             first_skipped=None,
@@ -198,31 +190,13 @@ class MongoRecovery:
         """See engines.base.Recovery."""
         return add_oplog(files, added, progress)
 
-    def history_of(self, files: Files, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
-        """See engines.base.Recovery."""
-        server, name = self._server(files), files.record.called
-        archived = archived_of(files) if ARCHIVED in files.record.server else None
-        pending: Pending = {}
-        if archived and wanted.backwards:
-            yield from search(archived, wanted, name)
-        if archived is None or not reaches_back(archived, files.record, wanted):
-            server.make_room()
-            with server.temporary("open", disposable=True) as reading:
-                yield from search(ServerOplog(reading.connection), wanted, name, archived, pending)
-        if archived and not wanted.backwards:
-            yield from search(archived, wanted, name, pending=pending)
-
-    def holds(self, files: BackupFiles, position: str) -> bool:
-        """See model.added_log.HoldsPositions."""
-        return archived_of(files).holds(OpTime.parse(position))
-
-    def images(self, parts: Sequence[BackupFiles], subject: Transaction) -> Iterator[str]:
-        """See engines.base.Recovery."""
-        raise Refused("an oplog entry has no image of what was there before: restore to before it, and look")
+    def contains(self, files: BackupFiles, position: str) -> bool:
+        """See model.added_log.ContainsPositions."""
+        return archived_of(files).contains(OpTime.parse(position))
 
     def check_tables(self, files: Files, progress: Progress) -> Checked:
         """See engines.base.Recovery."""
-        server = self._server(files)
+        server = self.server_on(files)
         server.make_room()
         progress.phase("checking collections", files.record.called)
         with server.temporary("open", disposable=True) as opened:
@@ -231,7 +205,7 @@ class MongoRecovery:
     @contextmanager
     def entered(self, files: Files, progress: Progress) -> Iterator[Entrance]:
         """See engines.base.Recovery."""
-        server = self._server(files)
+        server = self.server_on(files)
         server.make_room()
         progress.phase("starting the clone's server", "for zbackup alone")
         with server.temporary("open") as opened:
@@ -243,11 +217,11 @@ class MongoRecovery:
 
     def adopt(self, files: Files, adoption: Adoption, progress: Progress) -> None:
         """See engines.base.Recovery."""
-        adopt(self._server(files), adoption, progress)
+        adopt(self.server_on(files), adoption, progress)
 
     def serve(self, files: Files, serving: Serving) -> None:
         """Start the server of a finished clone again."""
-        server = self._server(files)
+        server = self.server_on(files)
         server.make_room()
         server.serve(serving).close()
 
@@ -259,18 +233,19 @@ class MongoRecovery:
         return path, shlex.join(("mongosh", f"mongodb://{host}/?directConnection=true", *login))
 
     def _program(self, record: Record) -> tuple[str, ...]:
-        found = find_program(self.server, record.server.get("mongod", ""), record.server_version)
+        found = find_program(self.table.server, record.server.get("mongod", ""), record.server_version)
         return require_elsewhere(found, [mountpoint for _, mountpoint in record.members])
 
-    def _server(self, files: Files) -> CloneServer:
+    def server_on(self, files: Files) -> CloneServer:
+        """The mongod of a clone's files, which this does not start."""
         return CloneServer(
             program=self._program(files.record),
             files=files,
-            memory=self.memory,
-            workers=self.workers,
-            login=self.login,
+            memory=self.table.memory,
+            workers=self.table.workers or min(os.cpu_count() or 1, MOST_WORKERS),
+            login=self.table.login,
             closed=self.closed,
-            stall=self.stall,
+            stall=self.table.stall,
         )
 
 
@@ -371,19 +346,3 @@ def _require_recorded(base: Connection, log: Oplog, record: Record) -> bool:
         )
     end = OpTime.of(oplog.last(ServerOplog(base)))
     return record.lock == "fsync" and end <= recorded
-
-
-def _serve_first(server: CloneServer, serving: Serving, progress: Progress) -> None:
-    """Start it for its users; a new replica set is made by its member itself, once it runs."""
-    if not serving.replica_set:
-        server.serve(serving).close()
-        return
-    shared = serving.addresses.key if serving.addresses else ""
-    if serving.host and serving.role == SHARD and serving.addresses:
-        where = serving.addresses.connection(serving.addresses.config)
-        progress.phase("starting the shard", f"which waits until the config server answers at {where}")
-        # Its host may take hours longer than this one.
-        server = replace(server, stall=START_LIMIT_S)
-    login = server.by_key(shared) if server.asks_for_login else server.by_socket
-    server.serve(serving).close()
-    make_replica_set(login, serving.replica_set, f"{serving.host or LOOPBACK}:{serving.port}")

@@ -145,7 +145,7 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
-def look(connection: Connection, steps: Sequence[Step]) -> Documents:
+def current_documents(connection: Connection, steps: Sequence[Step]) -> Documents:
     """Production's documents that the steps name."""
     found: Documents = {}
     for name, ids in _ids(steps).items():

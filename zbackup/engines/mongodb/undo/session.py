@@ -16,8 +16,8 @@ from zbackup.engines.mongodb.undo.put_back import (
     PutBack,
     Tallies,
     Tally,
+    current_documents,
     judge,
-    look,
     portions,
     statement,
 )
@@ -48,7 +48,7 @@ class MongoUndoer:
     def session(
         self,
         subject: Transaction,
-        parts: Sequence[BackupFiles],
+        files: Sequence[BackupFiles],
         wish: UndoWish,
         entrance: Entrance | None,
         progress: Progress,
@@ -117,7 +117,7 @@ class MongoUndo:
     def statements(self) -> Iterator[str]:
         """See engines.base.UndoSession."""
         for portion in portions(self._steps):
-            there = look(self.production, portion)
+            there = current_documents(self.production, portion)
             for step in portion:
                 if judge(step, there.get((step.name, step.key)))[0] == "open":
                     yield statement(step)
@@ -151,7 +151,7 @@ class MongoUndo:
         tallies: Tallies = {}
         done = 0
         for portion in portions(self._steps):
-            there = look(self.production, portion)
+            there = current_documents(self.production, portion)
             for step in portion:
                 tally = tallies.setdefault(step.name, Tally())
                 if tally.saw(step, there.get((step.name, step.key))):

@@ -22,7 +22,7 @@ from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import moment, opened_live
 from zbackup.engines.mysql.binlog.scan import Scanner
 from zbackup.engines.mysql.plain_log.plain_log import PLAIN_LOG, PlainLog, require_current
-from zbackup.engines.mysql.recovery.covered_log import held_files, unbroken
+from zbackup.engines.mysql.recovery.covered_log import covered_files, unbroken
 from zbackup.model.archive import TAIL, ArchivedFile, head_hash, server_key, tail_hash
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import VerificationFailed, ZbackupError
@@ -48,7 +48,7 @@ class MysqlLogFollower:
     plain: PlainLog | None = None
     _known: dict[Path, _Known] = field(default_factory=dict)
 
-    def look(
+    def scan(
         self,
         live: BackupFiles,
         older: Callable[[], Sequence[BackupFiles]],
@@ -60,7 +60,7 @@ class MysqlLogFollower:
         # What was acknowledged before is in the files that are listed, or in older ones.
         read = now()
         require_current(self.plain, live)
-        paths = _unbroken(held_files(*live))
+        paths = _unbroken(covered_files(*live))
         newest = max((each.file.number for each in archived), default=None)
         first = _wanted_first(since, paths) if newest is None else 0
         if newest is not None and sequence(paths[0].name) > newest:
@@ -74,7 +74,7 @@ class MysqlLogFollower:
         found: list[WrittenFile] = []
         for path in (p for p in paths if sequence(p.name) >= first):
             closed = path != paths[-1]
-            file = self._look(path, live, read, closed=closed)
+            file = self._scan_file(path, live, read, closed=closed)
             if file:
                 found.append(file)
             elif closed:
@@ -97,7 +97,9 @@ class MysqlLogFollower:
         """See engines.base.LogFollower."""
         self._known.clear()
 
-    def _look(self, path: Path, live: BackupFiles, read: datetime, *, closed: bool) -> WrittenFile | None:
+    def _scan_file(
+        self, path: Path, live: BackupFiles, read: datetime, *, closed: bool
+    ) -> WrittenFile | None:
         """None for a file that the server is just beginning."""
         record = live.record
         with secure_files.open_regular(path) as descriptor, opened_live(path) as scanner:
@@ -180,7 +182,7 @@ def _from_snapshots(older: Sequence[BackupFiles], number: int, paths: list[Path]
         if not _has(part.record, wanted):
             continue
         try:
-            held = {sequence(p.name): p for p in _unbroken(held_files(*part))}
+            held = {sequence(p.name): p for p in _unbroken(covered_files(*part))}
         except (ZbackupError, OSError):
             continue
         while wanted >= number and wanted in held and _is_finished(held, wanted, found[0]):
@@ -198,7 +200,7 @@ def _in_front_of_gap(
         if not _has(part.record, last.file.number, whole=False):
             continue
         try:
-            held = [p for p in _unbroken(held_files(*part)) if sequence(p.name) >= last.file.number]
+            held = [p for p in _unbroken(covered_files(*part)) if sequence(p.name) >= last.file.number]
             more = len(held) > 1 or secure_files.size(held[0]) > last.size
             if more and not last.closed and _is_same(held[0], last, server) and _goes_on(held, last):
                 return held

@@ -164,7 +164,7 @@ def _new_name(key: bytes, data: Buffer, event: tuple[int, int], trailer: int) ->
 
 
 def _require_sound(data: Buffer, event: tuple[int, int], trailer: int) -> None:
-    if trailer and not events.checksum_holds(data, *event):
+    if trailer and not events.checksum_matches(data, *event):
         raise ValueError("an event's checksum is wrong")
 
 

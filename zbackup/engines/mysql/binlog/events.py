@@ -130,7 +130,7 @@ _SUMMED: Final = 0x2144DF1C
 _CHUNK: Final = 1 << 20
 
 
-def checksum_holds(data: Live, start: int, end: int) -> bool:
+def checksum_matches(data: Live, start: int, end: int) -> bool:
     """Tell whether the last four bytes of the event in data[start:end] are the CRC32 of the others.
 
     The in-use flag of a format description is set and cleared without a new checksum, so the server leaves

@@ -51,7 +51,7 @@ def find_gtid(gtid: Gtid, files: Sequence[Path]) -> tuple[LoggedTransaction | No
             for span in scanner.spans():
                 if scanner.gtid(span[0]) == str(gtid):
                     return describe(file, scanner, span), ""
-    if heads[0] and heads[0].holds(gtid):
+    if heads[0] and heads[0].contains(gtid):
         return None, f"{gtid} was before {files[0].name}, the oldest there is"
     return None, f"{gtid} is not there"
 
@@ -63,10 +63,10 @@ def _candidates(gtid: Gtid, files: Sequence[Path], heads: Sequence[Earlier | Non
     """
     ranked = []
     for index, (file, head, following) in enumerate(zip(files, heads, (*heads[1:], None), strict=True)):
-        before = head is not None and head.holds(gtid)
-        if (before and head and head.certain) or (following and not following.may_hold(gtid)):
+        before = head is not None and head.contains(gtid)
+        if (before and head and head.certain) or (following and not following.may_contain(gtid)):
             continue
-        after = following.holds(gtid) if following else file is files[-1]
+        after = following.contains(gtid) if following else file is files[-1]
         ranked.append((head is None, before or not after, -index, file))
     return [file for *_, file in sorted(ranked, key=lambda r: r[:3])]
 

@@ -324,7 +324,7 @@ class Scanner:
     def _verified(self, position: int, end: int, in_place: bool) -> bool:
         # The first event has a checksum even in files whose other events have none.
         if self._trailer or self.format is None:
-            return events.checksum_holds(self._data, position, end)
+            return events.checksum_matches(self._data, position, end)
         return in_place
 
     def _last_written(self) -> int:

@@ -35,13 +35,13 @@ class Earlier:
     sources: dict[str, Intervals] = field(default_factory=dict)
     certain: bool = True
 
-    def holds(self, gtid: Gtid) -> bool:
+    def contains(self, gtid: Gtid) -> bool:
         """Tell whether the transaction was there; see `certain`."""
         return any(first <= gtid.number < behind for first, behind in self.sources.get(gtid.source, ()))
 
-    def may_hold(self, gtid: Gtid) -> bool:
+    def may_contain(self, gtid: Gtid) -> bool:
         """Tell whether it cannot be ruled out that it was there."""
-        return self.holds(gtid) if self.certain else gtid.source in self.sources
+        return self.contains(gtid) if self.certain else gtid.source in self.sources
 
 
 def read_earlier(kind: int, body: bytes) -> Earlier:

@@ -18,7 +18,7 @@ from zbackup.proc.detached import Process
 # ZFS refuses writes while it still shows some room: what a write may need at worst has to fit.
 LEAST_FREE = 16 << 20
 PATIENCE_S = 10.0
-LOOK_S = 1.0
+POLL_S = 1.0
 
 
 @contextmanager
@@ -39,7 +39,7 @@ def killed_when_full(process: Process, directory: Path) -> Iterator[threading.Ev
 
 def _watch(process: Process, directory: Path, done: threading.Event, full: threading.Event) -> None:
     since = time.monotonic()
-    while not done.wait(LOOK_S):
+    while not done.wait(POLL_S):
         now = time.monotonic()
         if shutil.disk_usage(directory).free >= LEAST_FREE:
             since = now

@@ -39,7 +39,7 @@ def own_copy(
         raise Refused(
             f"the keyring {original} must be in a directory of its own: a recovered server gets a copy"
         )
-    if _holds_programs(original.parent, owner[0]):
+    if _contains_programs(original.parent, owner[0]):
         raise Refused(
             f"the keyring {original} is recorded where programs are, in a directory that is not the server's "
             f"user's: a recovered server would see a copy in its place"
@@ -50,7 +50,7 @@ def own_copy(
     return ((str(directory), str(original.parent)),)
 
 
-def _holds_programs(directory: PurePosixPath, uid: int) -> bool:
+def _contains_programs(directory: PurePosixPath, uid: int) -> bool:
     path = str(directory)
     if not any(is_below(path, each) or is_below(each, path) for each in PROGRAMS):
         return False

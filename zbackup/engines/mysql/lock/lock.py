@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from zbackup.config.lock import Lock
-from zbackup.engines.mysql.lock.long_queries import holding_up, settle_long_queries
+from zbackup.engines.mysql.lock.long_queries import blockers_of, settle_long_queries
 from zbackup.engines.mysql.lock.wait_limit import NotInTime, limited
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server.connection import Connection, ConnectionLost, StatementFailed, connect
@@ -55,7 +55,7 @@ STOPS_COMMITS: tuple[LockKind, ...] = ("ftwrl", "backup-stage")
 
 
 @dataclass(slots=True, kw_only=True)
-class HeldLock:
+class TakenLock:
     """See engines.base.DatabaseLock."""
 
     session: Connection
@@ -115,7 +115,7 @@ class HeldLock:
 
 
 @contextmanager
-def hold(options: ConnectOptions, limits: Lock, kind: LockKind) -> Iterator[HeldLock]:
+def hold(options: ConnectOptions, limits: Lock, kind: LockKind) -> Iterator[TakenLock]:
     """Take the lock, hold it while the body runs, release it, and see that it is gone.
 
     Raise LockNotTaken when it is not granted within `limits.wait`.
@@ -126,7 +126,7 @@ def hold(options: ConnectOptions, limits: Lock, kind: LockKind) -> Iterator[Held
         session = _granted(options, control, limits, kind)
         try:
             granted = time.monotonic()
-            held = HeldLock(
+            held = TakenLock(
                 session=session,
                 kind=kind,
                 ceiling_s=limits.hold,
@@ -164,7 +164,7 @@ def _granted(options: ConnectOptions, control: Connection, limits: Lock, kind: L
             _end(session, control)
             if time.monotonic() + limits.give_way >= deadline:
                 raise LockNotTaken(
-                    f"the lock {kind} was not granted within {limits.wait:g} s{holding_up(control)}"
+                    f"the lock {kind} was not granted within {limits.wait:g} s{blockers_of(control)}"
                 ) from late
             log.info("lock.gave_way", lock=kind, after_s=within_s)
             time.sleep(limits.give_way)

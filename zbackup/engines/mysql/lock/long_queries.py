@@ -50,7 +50,7 @@ def long_queries(session: Connection, seconds: float) -> list[RunningQuery]:
     return [q for q in _statements(session) if q.seconds >= seconds and q.state != FLUSH_AWAITED]
 
 
-def holding_up(session: Connection) -> str:
+def blockers_of(session: Connection) -> str:
     """Tell who probably kept a lock from being granted, as the end of a sentence; "" if nobody is to be seen.
 
     A server that cannot be asked any more is no error of its own here: it hid what the sentence says.

@@ -3,8 +3,12 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from zbackup.engines.mysql.options import ConnectOptions, TlsOptions
+from zbackup.engines.mysql.options import ConnectOptions
+
+if TYPE_CHECKING:
+    from zbackup.config.tls import Tls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,14 +23,11 @@ class WatchOrder:
     def to_line(self) -> str:
         """Resolves the password."""
         c = self.connect
-        tls = (
-            {"ca": c.tls.ca, "cert": c.tls.cert, "key": c.tls.key, "verify": c.tls.verify} if c.tls else None
-        )
         return json.dumps(
             {
                 "connect": {"socket": c.socket, "host": c.host, "port": c.port, "user": c.user},
                 "password": c.password(),
-                "tls": tls,
+                "tls": c.tls.model_dump(mode="json") if c.tls else None,
                 "channels": list(self.channels),
                 "note": str(self.note),
                 "limit_s": self.limit_s,
@@ -42,9 +43,17 @@ class WatchOrder:
             connect=ConnectOptions(
                 **said["connect"],
                 password=lambda: password,
-                tls=TlsOptions(**said["tls"]) if said["tls"] else None,
+                tls=_tls(said["tls"]),
             ),
             channels=tuple(said["channels"]),
             note=Path(said["note"]),
             limit_s=float(said["limit_s"]),
         )
+
+
+def _tls(said: dict[str, object] | None) -> "Tls | None":
+    if said is None:
+        return None
+    from zbackup.config.tls import Tls
+
+    return Tls.model_validate(said)

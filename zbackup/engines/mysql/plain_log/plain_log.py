@@ -345,7 +345,7 @@ class _Reading:
 
     def _turn(self, event: bytes) -> None:
         """Go to the file that is named; the first one named is where it begins."""
-        summed = events.checksum_holds(event, 0, len(event))
+        summed = events.checksum_matches(event, 0, len(event))
         body = event[HEADER_SIZE + _POSITION : -events.CHECKSUM_SIZE if summed else None]
         name = body.decode("utf-8", "surrogateescape")
         if name == self.name:

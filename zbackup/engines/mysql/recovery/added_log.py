@@ -12,7 +12,7 @@ from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.same_log import HEAD, TAIL, without_flag
 from zbackup.engines.mysql.plain_log.plain_log import PLAIN_LOG
-from zbackup.engines.mysql.recovery.covered_log import end_of, held_files
+from zbackup.engines.mysql.recovery.covered_log import covered_files, end_of
 from zbackup.engines.owner import owner_of
 from zbackup.model.added_log import AddedFile, NotContinued
 from zbackup.model.backup import BackupFiles
@@ -36,7 +36,7 @@ def add_log(subject: BackupFiles, added: Sequence[AddedFile], progress: Progress
     NotContinued for one that its GTIDs tell does not go on where the one before it ends.
     """
     record, where = subject
-    held = held_files(record, where)
+    held = covered_files(record, where)
     first, end = added[0], LogPosition.parse(record.log_to)
     held = [file for file in held if sequence(file.name) <= end.sequence]
     newest = held[-1] if held else where.path(record.server.get(PLAIN_LOG) or record.fact("log_bin_index"))
@@ -53,9 +53,9 @@ def add_log(subject: BackupFiles, added: Sequence[AddedFile], progress: Progress
         if file is not first:
             secure_files.write_new(path, b"", mode=0o640, owner=owner)
         with secure_files.open_to_append(path) as sink:
-            for part in _whole(file, begin):
-                sink.write(part)
-                done += len(part)
+            for chunk in _whole(file, begin):
+                sink.write(chunk)
+                done += len(chunk)
                 progress.advance(done, total)
         if index:
             _require_continued(newest.with_name(added[index - 1].name), path, index)
@@ -68,9 +68,9 @@ def add_log(subject: BackupFiles, added: Sequence[AddedFile], progress: Progress
 def _whole(file: AddedFile, begin: int) -> Iterable[bytes]:
     """Read the file to its end. Raise VerificationFailed when it is not as much as was promised."""
     count = 0
-    for part in file.read(begin, file.size):
-        count += len(part)
-        yield part
+    for chunk in file.read(begin, file.size):
+        count += len(chunk)
+        yield chunk
     if count != file.size - begin:
         raise VerificationFailed(f"of {file.name} there are {begin + count} bytes, and not {file.size}")
 

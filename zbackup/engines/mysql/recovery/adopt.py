@@ -11,7 +11,7 @@ from zbackup.engines.mysql.clone.accounts import at_last, replacement, require_r
 from zbackup.engines.mysql.clone.clone_server import CloneServer, Temporary
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.recovery import replay_mariadb, replay_mysql
-from zbackup.engines.mysql.recovery.covered_log import held_files, is_readable
+from zbackup.engines.mysql.recovery.covered_log import covered_files, is_readable
 from zbackup.engines.mysql.recovery.replicate import follow
 from zbackup.engines.mysql.recovery.verify_replay import require_recorded_state
 from zbackup.engines.mysql.server.connection import Connection, connect
@@ -26,7 +26,7 @@ def adopt(server: CloneServer, adoption: Adoption, progress: Progress) -> None:
     server.forget_identity()
     server.name_log_files()
     files = server.files
-    newest = held_files(files.record, files.where)[-1] if is_readable(files.record) else None
+    newest = covered_files(files.record, files.where)[-1] if is_readable(files.record) else None
     before = replacement(server.flavor, adoption.login) if adoption.login else ""
     after = at_last(server.flavor, adoption.login) if adoption.login else ()
     if adoption.prepare is None:

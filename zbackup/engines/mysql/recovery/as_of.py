@@ -40,7 +40,7 @@ def latest_certain(record: Record, created: datetime) -> datetime:
     return max(record.taken, created + CREATED_WITHIN)
 
 
-def look(files: Sequence[Path], known: LogPosition | None, ceiling: datetime, rules: Rules) -> Seen:
+def scan(files: Sequence[Path], known: LogPosition | None, ceiling: datetime, rules: Rules) -> Seen:
     """Read the log behind `known`; without that the newest file in which there is a transaction."""
     watch = OrderWatch(microseconds(ceiling) + rules.tolerance, rules)
     if known:

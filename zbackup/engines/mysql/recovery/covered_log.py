@@ -22,7 +22,7 @@ def is_readable(record: Record) -> bool:
     return not any(blocker.startswith(UNREADABLE_LOG) for blocker in record.blockers)
 
 
-def held_files(record: Record, where: Relocation) -> list[Path]:
+def covered_files(record: Record, where: Relocation) -> list[Path]:
     """The files of the log, or of the copy that is kept of it, oldest first. Raise GapError when there are
     none."""
     base = Path(record.fact("log_bin_basename"))
@@ -39,7 +39,7 @@ def end_of(
     A file without one is replayed from its start; what stands there changes nothing. `since` is of an older
     backup whose log is proven to go on in this one.
     """
-    newest = (files or held_files(record, where))[-1]
+    newest = (files or covered_files(record, where))[-1]
     known = read_up_to(since, newest) if since else None
     last = last_in_file(newest, start=known.offset if known else FIRST_EVENT)
     return last.end if last else known or LogPosition.of(newest.name, FIRST_EVENT)
@@ -58,7 +58,7 @@ def read_from(since: Record, files: Sequence[Path]) -> LogPosition | None:
 
 def span_of(record: Record, where: Relocation, since: Record | None = None) -> LogSpan:
     """From the beginning of the oldest file, with no number missing behind it, to the log's end."""
-    files = held_files(record, where)
+    files = covered_files(record, where)
     oldest = LogPosition.of(unbroken(files).name, FIRST_EVENT)
     return LogSpan(str(oldest), str(end_of(record, where, files, since)))
 
@@ -69,7 +69,7 @@ def live_span(newest: BackupFiles, live: Relocation) -> LogSpan:
     Raise GapError or DifferentLog when it is not the one that `newest` holds and ends in.
     """
     record, _ = newest
-    files = held_files(record, live)
+    files = covered_files(record, live)
     span = LogSpan(str(LogPosition.of(unbroken(files).name, FIRST_EVENT)), record.log_to)
     if LogPosition.parse(span.first) <= LogPosition.parse(record.log_to) and not is_same_log(
         newest, BackupFiles(record, live)
@@ -93,7 +93,7 @@ def is_same_log(older: BackupFiles, newer: BackupFiles) -> bool:
     there."""
     try:
         end = LogPosition.parse(older[0].log_to)
-        files = [{f.name: f for f in held_files(*each)}.get(end.file) for each in (older, newer)]
+        files = [{f.name: f for f in covered_files(*each)}.get(end.file) for each in (older, newer)]
         if files[0] is None or files[1] is None:
             return False
         require_same_log(files[0], files[1], end.offset)

@@ -12,7 +12,7 @@ from zbackup.engines.mysql.binlog.events import FIRST_EVENT, SHAPE
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import opened
 from zbackup.engines.mysql.clone.program import DIRECTORIES
-from zbackup.engines.mysql.recovery.replay_bounds import files_of
+from zbackup.engines.mysql.recovery.replay_bounds import paths_of
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import NotRecoverable
 from zbackup.model.log import Transaction
@@ -30,7 +30,7 @@ _CHUNK: Final = 1 << 20
 def images(
     flavor: str,
     server: Sequence[str] | None,
-    parts: Sequence[BackupFiles],
+    files: Sequence[BackupFiles],
     subject: Transaction,
 ) -> Iterator[str]:
     """Tell what mysqlbinlog says of the rows, line by line; without rows, of the statements. `server` is the
@@ -39,11 +39,11 @@ def images(
     Raise Refused when there is no such tool that root may run, NotRecoverable when the log has gone.
     """
     start, end = LogPosition.parse(subject.start), LogPosition.parse(subject.end)
-    file = next((f for f in files_of(parts) if f.name == start.file), None)
+    file = next((f for f in paths_of(files) if f.name == start.file), None)
     if file is None:
         raise NotRecoverable(f"{start.file} was purged or pruned just now")
     beside = [str(Path(word).parent) for word in server or () if word.startswith("/")]
-    recorded = parts[0][0].server.get("mysqld", "")
+    recorded = files[0][0].server.get("mysqld", "")
     near = [*beside, *([str(Path(recorded).parent)] if recorded.startswith("/") else [])]
     remedy = f"install the client programs of {flavor}"
     tool = programs.find_program(None, TOOLS[flavor], "", (*near, *DIRECTORIES), remedy)

@@ -8,7 +8,7 @@ from zbackup.engines.mysql.binlog.events import FIRST_EVENT
 from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import check_events
-from zbackup.engines.mysql.recovery.covered_log import held_files, live_span
+from zbackup.engines.mysql.recovery.covered_log import covered_files, live_span
 from zbackup.model.backup import BackupFiles
 from zbackup.model.log import LogDamage
 from zbackup.model.relocation import Relocation
@@ -34,7 +34,7 @@ def damage(
     record, _ = newest
     live_span(newest, live)
     known = LogPosition.parse(record.log_to)
-    files = held_files(record, live)
+    files = covered_files(record, live)
     found: list[LogDamage] = []
     read = 0
     for file in reversed([f for f in files if sequence(f.name) >= known.sequence]):

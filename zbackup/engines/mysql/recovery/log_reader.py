@@ -1,27 +1,25 @@
 """Read a binary log among files, without any server."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from zbackup.engines.mysql.binlog.find_unreplayable import LIVE, find_unreplayable
 from zbackup.engines.mysql.binlog.position import LogPosition, described
 from zbackup.engines.mysql.plain_log.plain_log import PlainLog, require_current
-from zbackup.engines.mysql.recovery.as_of import latest_certain, look, reach, reach_without_log
+from zbackup.engines.mysql.recovery.as_of import latest_certain, reach, reach_without_log, scan
 from zbackup.engines.mysql.recovery.covered_log import (
+    covered_files,
     end_of,
-    held_files,
     is_readable,
     is_same_log,
     live_span,
     read_from,
     span_of,
 )
-from zbackup.engines.mysql.recovery.history import history
 from zbackup.engines.mysql.recovery.live_end import damage
 from zbackup.engines.mysql.recovery.replay_bounds import (
     effective_stop,
-    find_in_parts,
     find_stop_behind_base,
     rules_for,
     tables_outside,
@@ -29,14 +27,11 @@ from zbackup.engines.mysql.recovery.replay_bounds import (
 from zbackup.engines.mysql.recovery.verify_replay import end_found, require_recorded_end
 from zbackup.model.anchors import Anchor
 from zbackup.model.backup import BackupFiles
-from zbackup.model.errors import UsageError
-from zbackup.model.log import LogDamage, LogSpan, Searched
-from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Told, nobody
+from zbackup.model.log import LogDamage, LogSpan
 from zbackup.model.record import Record
 from zbackup.model.recovery import Reach, ReplayRange
 from zbackup.model.relocation import Relocation
 from zbackup.model.target import Stop, Time, time_of
-from zbackup.model.transaction_name import Gtid, TransactionName
 from zbackup.model.unreplayable import Unreplayable
 
 
@@ -59,12 +54,12 @@ class MysqlLogReader:
         """
         if not is_readable(record):
             return reach_without_log(record, created)
-        files = held_files(record, where)
+        files = covered_files(record, where)
         require_recorded_end(record, end_found(record, files[-1]))
         usable = since if since and since.as_of and since.role == record.role else None
         known = read_from(usable, files) if usable else None
         ceiling = latest_certain(record, created)
-        seen = look(files, known, ceiling, rules_for(record))
+        seen = scan(files, known, ceiling, rules_for(record))
         counts = known and (known.file == files[-1].name or seen.latest is None)
         found = reach(record, seen, ceiling, usable if counts else None)
         if record.role == "replica" and usable and usable.as_of:
@@ -105,27 +100,6 @@ class MysqlLogReader:
         """The target as the log's clock can tell it: see effective_stop."""
         return time_of(effective_stop(self.flavor, Time(target)))
 
-    def check_name(self, name: TransactionName) -> None:
-        """A GTID has to be of the flavour."""
-        if isinstance(name, Gtid) and name.flavor != self.flavor:
-            words = {"mysql": "UUID:NUMBER", "mariadb": "DOMAIN-SERVER-NUMBER"}[self.flavor]
-            raise UsageError(f"{name} is no GTID of a {self.flavor} server: there they are {words}")
-
-    def find(self, name: TransactionName, parts: Sequence[BackupFiles]) -> Searched:
-        """See engines.base.LogReader."""
-        return find_in_parts(name, parts)
-
-    @property
-    def reads_files(self) -> bool:
-        """A binlog's files are read as they lie."""
-        return True
-
-    def history(
-        self, parts: Sequence[BackupFiles], wanted: LogFilter, told: Told = nobody
-    ) -> Iterator[LogEntry | LogRead]:
-        """See engines.base.LogReader."""
-        return history(parts, wanted, told)
-
     def unreplayable(
         self, subject: BackupFiles, after: str, *, live: bool = False
     ) -> tuple[Unreplayable, ...]:
@@ -134,7 +108,7 @@ class MysqlLogReader:
             return ()
         if live:
             self.bring_up_to_date(subject)
-        files, seen = held_files(*subject), LIVE if live else None
+        files, seen = covered_files(*subject), LIVE if live else None
         return tuple(find_unreplayable(files, LogPosition.parse(after), seen=seen))
 
     def written(self, position: str) -> datetime | None:
@@ -154,8 +128,8 @@ class MysqlLogReader:
         """
         stop = effective_stop(base[0].engine, stop)
         start = end_of(*base)
-        point = find_stop_behind_base(start, held_files(*base), log, stop, anchors)
-        stops = find_unreplayable(held_files(*log), start, point.stop)
+        point = find_stop_behind_base(start, covered_files(*base), log, stop, anchors)
+        stops = find_unreplayable(covered_files(*log), start, point.stop)
         return ReplayRange(
             last_applied=described(point.last_applied),
             first_skipped=described(point.first_skipped),
@@ -164,6 +138,6 @@ class MysqlLogReader:
             out_of_order=point.out_of_order,
             effective_target=time_of(stop),
             later=point.later,
-            outside=tables_outside(base[0], held_files(*base)[-1], held_files(*log), point),
+            outside=tables_outside(base[0], covered_files(*base)[-1], covered_files(*log), point),
             stopped=stops[0] if stops else None,
         )

@@ -129,7 +129,7 @@ def _talk(
             source.given = True
             continue
         said = source_protocol.answers(command, known)
-        call.sendall(b"".join(source_protocol.packet(n, part) for n, part in enumerate(said, 1)))
+        call.sendall(b"".join(source_protocol.packet(n, chunk) for n, chunk in enumerate(said, 1)))
 
 
 def _give(call: socket.socket, span: LogRange, command: bytes) -> None:
@@ -148,7 +148,7 @@ def _give(call: socket.socket, span: LogRange, command: bytes) -> None:
             call.sendall(waiting)
             waiting.clear()
         if long:
-            for part in source_protocol.packets(number, message):
-                call.sendall(part)
+            for chunk in source_protocol.packets(number, message):
+                call.sendall(chunk)
         number += len(message) // source_protocol.LONGEST + 1
     call.sendall(waiting)

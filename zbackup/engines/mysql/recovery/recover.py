@@ -6,6 +6,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from zbackup.config.recovery import Recovery as RecoveryTable
 from zbackup.engines.mysql.binlog.find_stop import StopPoint
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import last_in_file
@@ -23,8 +24,7 @@ from zbackup.engines.mysql.recovery import (
 from zbackup.engines.mysql.recovery.added_log import add_log
 from zbackup.engines.mysql.recovery.adopt import adopt, forget_replication
 from zbackup.engines.mysql.recovery.check_tables import check_tables
-from zbackup.engines.mysql.recovery.covered_log import end_of, held_files, is_readable
-from zbackup.engines.mysql.recovery.images import images
+from zbackup.engines.mysql.recovery.covered_log import covered_files, end_of, is_readable
 from zbackup.engines.mysql.recovery.log_source import log_source
 from zbackup.engines.mysql.recovery.replay import LogRange, applier_threads
 from zbackup.engines.mysql.recovery.replay_bounds import effective_stop, find_stop_behind_base, tables_outside
@@ -36,13 +36,11 @@ from zbackup.engines.mysql.recovery.verify_replay import (
     require_recorded_state,
 )
 from zbackup.engines.owner import require_own_user
-from zbackup.engines.stall import STALL_S
 from zbackup.model.added_log import AddedFile
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
 from zbackup.model.copying import Entrance
 from zbackup.model.log import LogSpan, Transaction, how_many
-from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
 from zbackup.model.recovery import Checked, Files, Recovered, Serving
@@ -54,16 +52,17 @@ from zbackup.proc.programs import require_elsewhere
 class MysqlRecovery:
     """Recovery for MySQL, Percona Server and MariaDB. Needs the files only, never the running server.
 
-    `workers` 0 means as many parallel appliers as are best for the flavour on this machine. In the
-    directories `closed` a recovered server finds nothing.
+    In the directories `closed` a recovered server finds nothing.
     """
 
     flavor: str
-    server: tuple[str, ...] | None
-    memory: int
-    workers: int
+    table: RecoveryTable
     closed: tuple[str, ...] = ()
-    stall: float = STALL_S
+
+    @property
+    def memory(self) -> int:
+        """See engines.base.Recovery."""
+        return self.table.memory
 
     # looking
 
@@ -82,16 +81,16 @@ class MysqlRecovery:
     def check_version(self, server: Mapping[str, str], version: str, members: Sequence[str] = ()) -> str:
         """The same for a running server whose datasets are mounted at `members`."""
         require_own_user(server)
-        return require_elsewhere(find_program(self.server, self.flavor, server, version), members)[0]
+        return require_elsewhere(find_program(self.table.server, self.flavor, server, version), members)[0]
 
     def _program(self, record: Record) -> tuple[str, ...]:
-        found = find_program(self.server, record.engine, record.server, record.server_version)
+        found = find_program(self.table.server, record.engine, record.server, record.server_version)
         return require_elsewhere(found, [mountpoint for _, mountpoint in record.members])
 
     def only_reads(self, base: Files, log: BackupFiles) -> bool:
         """MariaDB gets a log through the network, MySQL copies of a small one, or one that is root's."""
-        newest = held_files(base.record, base.where)[-1]
-        return _is_given(base.record, newest, held_files(log.record, log.where))
+        newest = covered_files(base.record, base.where)[-1]
+        return _is_given(base.record, newest, covered_files(log.record, log.where))
 
     # acting
 
@@ -107,7 +106,7 @@ class MysqlRecovery:
     ) -> Recovered:
         """Open the base, prove it is what was recorded, replay to the target, and serve the result."""
         progress.phase("starting the temporary server", f"crash recovery of {base.record.called}")
-        base_files, log_files = held_files(base.record, base.where), held_files(log.record, log.where)
+        base_files, log_files = covered_files(base.record, base.where), covered_files(log.record, log.where)
         server = self._server(_out_of_sight(base, base_files[-1], log_files))
         server.make_room()
         server.forget_identity()
@@ -139,7 +138,7 @@ class MysqlRecovery:
         server.make_room()
         server.forget_identity()
         server.name_log_files()
-        files = held_files(base.record, base.where) if is_readable(base.record) else []
+        files = covered_files(base.record, base.where) if is_readable(base.record) else []
         with server.recovering(serving) as temporary:
             with temporary.progressing():
                 recovered = as_it_is(temporary.connection, base.record, base.where, files)
@@ -151,14 +150,6 @@ class MysqlRecovery:
     def add_log(self, files: BackupFiles, added: Sequence[AddedFile], progress: Progress) -> LogSpan:
         """See engines.base.Recovery."""
         return add_log(files, added, progress)
-
-    def history_of(self, files: Files, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
-        """See MysqlLogReader.reads_files."""
-        raise AssertionError("a binlog is read as it lies")
-
-    def images(self, parts: Sequence[BackupFiles], subject: Transaction) -> Iterator[str]:
-        """See engines.base.Recovery."""
-        return images(self.flavor, self.server, parts, subject)
 
     def check_tables(self, files: Files, progress: Progress) -> Checked:
         """See engines.base.Recovery."""
@@ -208,10 +199,10 @@ class MysqlRecovery:
             flavor=files.record.engine,
             program=self._program(files.record),
             files=files,
-            memory=self.memory,
-            workers=self.workers or applier_threads(files.record.engine),
+            memory=self.table.memory,
+            workers=self.table.workers or applier_threads(files.record.engine),
             closed=self.closed,
-            stall=self.stall,
+            stall=self.table.stall,
         )
 
     def _replay(
@@ -226,7 +217,7 @@ class MysqlRecovery:
     ) -> None:
         if not point.transactions:
             return
-        files = held_files(log.record, log.where)
+        files = covered_files(log.record, log.where)
         within = [
             f for f in files if start.sequence <= LogPosition.of(f.name, 0).sequence <= point.stop.sequence
         ]
@@ -251,12 +242,12 @@ class MysqlRecovery:
                 replay_mysql.replay(temporary.connection, span, relay, progress, told)
             return
         recorded, version = log.record.server, log.record.server_version
-        for part in hole.around(span) if hole else (span,):
+        for stretch in hole.around(span) if hole else (span,):
             with (
-                log_source(temporary.process, part, recorded, version) as source,
+                log_source(temporary.process, stretch, recorded, version) as source,
                 temporary.progressing() as told,
             ):
-                replay_mariadb.replay(temporary.connection, source, part, progress, told)
+                replay_mariadb.replay(temporary.connection, source, stretch, progress, told)
 
 
 def _out_of_sight(base: Files, newest: Path, log: Sequence[Path]) -> Files:

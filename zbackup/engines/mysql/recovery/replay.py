@@ -18,7 +18,7 @@ MOST_APPLIERS = 16
 
 # An applier that has nothing more to read but has not reached the end will never reach it: the log and the
 # end do not belong together. It is looked at this often before that is said.
-IDLE_LOOKS = 25
+IDLE_POLLS = 25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ def _nobody(_: object) -> None:
 
 
 def follow(
-    look: Callable[[], Applier],
+    state: Callable[[], Applier],
     log: LogRange,
     progress: Progress,
     told: Callable[[object], None] = _nobody,
@@ -90,7 +90,7 @@ def follow(
     """
     idle, pause = 0, min(FIRST_POLL_S, POLL_S)
     while True:
-        now = look()
+        now = state()
         if now.error:
             raise VerificationFailed(f"replay failed: {now.error}")
         if now.position is not None:
@@ -99,7 +99,7 @@ def follow(
             break
         told(now.position)
         idle = idle + 1 if now.idle else 0
-        if idle > IDLE_LOOKS:
+        if idle > IDLE_POLLS:
             raise VerificationFailed(
                 f"replay has read all of the log but not reached {log.stop}; it is at {now.position}"
             )

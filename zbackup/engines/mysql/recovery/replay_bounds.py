@@ -13,7 +13,7 @@ from zbackup.engines.mysql.binlog.find_stop import StopPoint, Times, find_stop
 from zbackup.engines.mysql.binlog.position import LogPosition, described
 from zbackup.engines.mysql.binlog.same_log import require_same_log
 from zbackup.engines.mysql.clone.outside_directories import mentioned
-from zbackup.engines.mysql.recovery.covered_log import held_files
+from zbackup.engines.mysql.recovery.covered_log import covered_files
 from zbackup.model.anchors import Anchor
 from zbackup.model.backup import BackupFiles
 from zbackup.model.commit_times import Rules
@@ -52,7 +52,7 @@ def find_stop_behind_base(
     A target that is a transaction is the first that is left out. Raise VerificationFailed when the log does
     not hold it where it was found.
     """
-    files = held_files(*log)
+    files = covered_files(*log)
     same = [f for f in files if f.name == start.file]
     if not same:
         raise NotRecoverable(
@@ -73,18 +73,18 @@ def find_stop_behind_base(
     return point
 
 
-def find_in_parts(name: TransactionName, parts: Sequence[BackupFiles]) -> Searched:
-    """Look for a transaction in one log, of which each of `parts` holds some files, the newest part first."""
-    return find(name, files_of(parts))
+def find_named(name: TransactionName, files: Sequence[BackupFiles]) -> Searched:
+    """Look for a transaction in one log, of which each backup's `files` hold some, the newest first."""
+    return find(name, paths_of(files))
 
 
-def files_of(parts: Sequence[BackupFiles]) -> list[Path]:
-    """The files of one log, oldest first, of which each of `parts` holds some, the newest part first."""
-    files: dict[str, Path] = {}
-    for part in parts:
-        # The newer the part, the more of a file it holds.
-        files = {file.name: file for file in held_files(*part)} | files
-    return sorted(files.values(), key=lambda file: sequence(file.name))
+def paths_of(files: Sequence[BackupFiles]) -> list[Path]:
+    """The paths of one log's files, oldest first. Each backup's `files` hold some, the newest come first."""
+    paths: dict[str, Path] = {}
+    for each in files:
+        # The newer the backup, the more of a file it holds.
+        paths = {file.name: file for file in covered_files(*each)} | paths
+    return sorted(paths.values(), key=lambda file: sequence(file.name))
 
 
 def tables_outside(

@@ -47,7 +47,7 @@ def replay(
     connection.execute(
         f"START SLAVE UNTIL MASTER_LOG_FILE = {as_sql(log.stop.file)}, MASTER_LOG_POS = {log.stop.offset}"
     )
-    follow(lambda: _with_source(look(connection), source), log, progress, told)
+    follow(lambda: _with_source(applier_state(connection), source), log, progress, told)
     connection.execute("STOP SLAVE")
     connection.execute("RESET SLAVE ALL")
     connection.execute("SET GLOBAL slave_net_timeout = DEFAULT")
@@ -62,7 +62,7 @@ def _with_source(seen: Applier, source: LogSource) -> Applier:
     return replace(seen, error=error, idle=seen.idle and source.given)
 
 
-def look(connection: Connection) -> Applier:
+def applier_state(connection: Connection) -> Applier:
     """Tell where the applier is, in the log source's terms."""
     row = connection.one("SHOW SLAVE STATUS")
     position = None

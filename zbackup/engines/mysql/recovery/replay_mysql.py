@@ -51,9 +51,9 @@ def copied(log: LogRange, relay: Path) -> LogRange:
             secure_files.write_new(copy, b"", mode=0o640, owner=(facts.st_uid, facts.st_gid))
             with secure_files.open_regular(file) as source, secure_files.open_to_append(copy) as sink:
                 left = log.size(file)
-                while part := source.read(min(_AT_ONCE, left)):
-                    sink.write(part)
-                    left -= len(part)
+                while chunk := source.read(min(_AT_ONCE, left)):
+                    sink.write(chunk)
+                    left -= len(chunk)
         copies.append(copy)
     return replace(log, files=tuple(copies))
 
@@ -106,11 +106,11 @@ def replay(
         f"START REPLICA SQL_THREAD UNTIL RELAY_LOG_FILE = {as_sql(log.stop.file)}, "
         f"RELAY_LOG_POS = {log.stop.offset} {channel}"
     )
-    follow(lambda: look(connection), log, progress, told)
+    follow(lambda: applier_state(connection), log, progress, told)
     connection.execute(f"RESET REPLICA ALL {channel}")
 
 
-def look(connection: Connection) -> Applier:
+def applier_state(connection: Connection) -> Applier:
     """Tell where the applier is.
 
     With several workers the position lags; it is exact once the applier stopped.

@@ -9,7 +9,7 @@ from typing import Any
 
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.clone.clone_server import Temporary
-from zbackup.engines.mysql.recovery.covered_log import end_of, held_files
+from zbackup.engines.mysql.recovery.covered_log import covered_files, end_of
 from zbackup.engines.mysql.recovery.replay import as_sql
 from zbackup.engines.mysql.server.connection import Connection
 from zbackup.model.cloning import Source
@@ -27,7 +27,7 @@ def follow(temporary: Temporary, source: Source) -> None:
     files, flavor = temporary.server.files, temporary.server.flavor
     # Those behind the newest of production's the clone has begun itself.
     last = LogPosition.parse(files.record.log_to).sequence
-    held = held_files(files.record, files.where)
+    held = covered_files(files.record, files.where)
     known = [file for file in held if LogPosition.of(file.name, 0).sequence <= last]
     start = end_of(files.record, files.where, known)
     for statement in statements(flavor, files.record.server, source, start):

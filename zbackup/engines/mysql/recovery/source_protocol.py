@@ -42,9 +42,9 @@ def packets(number: int, payload: bytes) -> Iterator[bytes | memoryview]:
     """
     whole = memoryview(payload)
     for count, at in enumerate(range(0, len(whole) + 1, LONGEST)):
-        part = whole[at : at + LONGEST]
-        yield struct.pack("<I", len(part) | (number + count & 0xFF) << 24)
-        yield part
+        chunk = whole[at : at + LONGEST]
+        yield struct.pack("<I", len(chunk) | (number + count & 0xFF) << 24)
+        yield chunk
 
 
 def packet(number: int, payload: bytes) -> bytes:
@@ -137,8 +137,8 @@ def messages(read: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
     Raise DatabaseError at one that is longer than any that a replica has to say.
     """
     buffer = b""
-    for part in read:
-        buffer += part
+    for chunk in read:
+        buffer += chunk
         while len(buffer) >= 4:
             head = struct.unpack_from("<I", buffer)[0]
             length = head & LONGEST

@@ -11,7 +11,7 @@ from typing import Literal
 from zbackup.engines.mysql.copy.brake import Brake
 from zbackup.engines.mysql.copy.compare import NOT_TAKEN
 from zbackup.engines.mysql.copy.insert_rows import BUSY, TRIES
-from zbackup.engines.mysql.copy.patience import holding
+from zbackup.engines.mysql.copy.patience import ended_if_silent
 from zbackup.engines.mysql.copy.tables import Table, quoted, quoted_name
 from zbackup.engines.mysql.server.connection import ConnectionLost, Row, RowConnection, StatementFailed
 from zbackup.engines.mysql.undo import reverse
@@ -90,7 +90,7 @@ def portions(steps: Sequence[Step]) -> Iterator[list[Step]]:
         yield portion
 
 
-def look(
+def current_rows(
     connection: RowConnection, targets: Mapping[TableName, Target], steps: Sequence[Step], *, locked: bool
 ) -> Rows:
     """Production's rows at all keys that the steps name."""
@@ -199,7 +199,7 @@ class PutBack:
         for tries in range(TRIES, -1, -1):
             fresh: Tallies = {step.table: Tally() for step in portion}
             try:
-                with holding(self.production):
+                with ended_if_silent(self.production):
                     refused = self._transaction(portion, fresh)
             except StatementFailed as failure:
                 if failure.code not in BUSY or not tries:
@@ -230,7 +230,7 @@ class PutBack:
             raise
 
     def _some(self, steps: Sequence[Step], done: list[Step], tallies: Tallies) -> list[tuple[Step, str]]:
-        rows = look(self.production, self.targets, steps, locked=True)
+        rows = current_rows(self.production, self.targets, steps, locked=True)
         left: list[Step] = []
         for step in steps:
             state, why = judge(self.targets[step.table], step, rows)
@@ -283,7 +283,7 @@ class PutBack:
         return ""
 
     def _prove(self, done: Sequence[Step], tallies: Tallies) -> None:
-        rows = look(self.production, self.targets, done, locked=True)
+        rows = current_rows(self.production, self.targets, done, locked=True)
         for step in done:
             target = self.targets[step.table]
             shown = f"{step.table} {reverse.shown_key(target.table, step.key)}"

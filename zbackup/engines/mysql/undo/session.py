@@ -12,12 +12,20 @@ from zbackup.engines.mysql.copy.brake import Brake
 from zbackup.engines.mysql.copy.patience import PATIENCE
 from zbackup.engines.mysql.copy.session import MysqlCopier, clone_options
 from zbackup.engines.mysql.copy.statements import SETTINGS
-from zbackup.engines.mysql.recovery.replay_bounds import files_of
+from zbackup.engines.mysql.recovery.replay_bounds import paths_of
 from zbackup.engines.mysql.server.connection import Connection, RowConnection, connect, connect_rows
 from zbackup.engines.mysql.undo import reverse
 from zbackup.engines.mysql.undo.changes import UNKNOWN, Change, changes, never_whole, touched_tables
 from zbackup.engines.mysql.undo.net_change import NetChange, Step, in_turn
-from zbackup.engines.mysql.undo.put_back import PORTION, PutBack, Tallies, Tally, judge, look, portions
+from zbackup.engines.mysql.undo.put_back import (
+    PORTION,
+    PutBack,
+    Tallies,
+    Tally,
+    current_rows,
+    judge,
+    portions,
+)
 from zbackup.engines.mysql.undo.rows_before import Clone, RowsBefore, unknown_columns
 from zbackup.engines.mysql.undo.tables import Target, firing, read_target, require_delete
 from zbackup.model.backup import BackupFiles
@@ -46,13 +54,13 @@ class MysqlUndoer:
     def session(
         self,
         subject: Transaction,
-        parts: Sequence[BackupFiles],
+        files: Sequence[BackupFiles],
         wish: UndoWish,
         entrance: Entrance | None,
         progress: Progress,
     ) -> Iterator["MysqlUndo"]:
         """See engines.base.Undoer."""
-        with self.of(log_of(subject, parts), wish, entrance, progress) as session:
+        with self.of(log_of(subject, files), wish, entrance, progress) as session:
             yield session
 
     @contextmanager
@@ -105,10 +113,10 @@ class TransactionLog:
         return transaction_events(self.file, self.start, self.end)
 
 
-def log_of(subject: Transaction, parts: Sequence[BackupFiles]) -> TransactionLog:
+def log_of(subject: Transaction, files: Sequence[BackupFiles]) -> TransactionLog:
     """Find the file that the transaction is in. Raise NotRecoverable when it has gone."""
     start, end = LogPosition.parse(subject.start), LogPosition.parse(subject.end)
-    file = next((f for f in files_of(parts) if f.name == start.file), None)
+    file = next((f for f in paths_of(files) if f.name == start.file), None)
     if file is None:
         raise NotRecoverable(f"{start.file} was purged or pruned just now")
     return TransactionLog(file, start, end)
@@ -163,7 +171,7 @@ class MysqlUndo:
         """See engines.base.UndoSession."""
         yield SETTINGS + ";"
         for portion in portions(self._steps):
-            found = look(self.rows, self._targets, portion, locked=False)
+            found = current_rows(self.rows, self._targets, portion, locked=False)
             open_ones = [s for s in portion if judge(self._targets[s.table], s, found)[0] == "open"]
             if open_ones:
                 yield "START TRANSACTION;"
@@ -262,7 +270,7 @@ class MysqlUndo:
         tallies: Tallies = {name: Tally() for name in self._targets}
         done = 0
         for portion in portions(self._steps):
-            found = look(self.rows, self._targets, portion, locked=False)
+            found = current_rows(self.rows, self._targets, portion, locked=False)
             for step in portion:
                 state, why = judge(self._targets[step.table], step, found)
                 if state == "open":
