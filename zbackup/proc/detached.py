@@ -26,7 +26,6 @@ from zbackup.proc.start import for_our_own, for_server, own_module, start
 
 POLL_S = 0.05
 TAIL = 16_384
-UNSHARE = ("unshare", "--mount", "--propagation", "slave", "--")
 SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 MFD_NOEXEC_SEAL = 0x0008  # memfd_create(2); Python has no name for it
 SYSTEMD = Path("/run/systemd/system")
@@ -38,7 +37,7 @@ Network = Literal["own", "host"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confinement:
     """The confinement of a server: what it gets to see, and who it is, by a mount namespace of its own
-    (unshare(1)).
+    (unshare(2)).
 
     `hide` are mountpoints taken out of its sight first; then each (directory, mountpoint) of `bind` shows
     the directory at the mountpoint. So a server on a clone finds the clone's files under the very paths
@@ -157,7 +156,7 @@ def launch(
         }
     )
     limited = _scope(confinement.limits, output.parent.name)
-    enter = (*limited, *UNSHARE, *own_module("zbackup.proc.enter_namespace"))
+    enter = (*limited, *own_module("zbackup.proc.enter_namespace"))
     log.info("server.launched", argv=tuple(argv))
     with secure_files.open_to_append(output) as sink, _sealed(order) as sheet:
         started = start(enter, for_our_own(), stdin=sheet, stdout=sink, stderr=sink, session=True)
@@ -195,7 +194,7 @@ def _in_memory(name: str) -> int:
     return os.memfd_create(name, flags)
 
 
-def limits_hold() -> bool:
+def limits_apply() -> bool:
     """Tell whether systemd runs here, which alone can limit memory and CPU (sd_booted(3))."""
     return SYSTEMD.is_dir()
 
@@ -207,7 +206,7 @@ def _scope(limits: Limits, name: str) -> tuple[str, ...]:
     """
     properties = [f"MemoryMax={limits.memory}"] if limits.memory else []
     properties += [f"CPUQuota={limits.cpu}%"] if limits.cpu else []
-    if not properties or not limits_hold():
+    if not properties or not limits_apply():
         return ()
     unit = f"zbackup-server-{secrets.token_hex(4)}.scope"
     said = (f"--unit={unit}", f"--description={name}", *(f"--property={value}" for value in properties))

@@ -1,4 +1,4 @@
-"""Becomes a server inside the mount namespace that unshare(1) has just made: see proc.detached.
+"""Becomes a server, inside a mount namespace of its own: see proc.detached.
 
 Run as `python -I -m zbackup.proc.enter_namespace` with its order on standard input, as JSON: what Confinement
 has, argv, environment and note, which may be null.
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from zbackup.proc.mount_namespace import View, arrange, named_paths
+from zbackup.proc.mounts import leave_mounts
 from zbackup.proc.network_namespace import leave_network
 from zbackup.proc.privileges import become_user, call_nobody, last_capability
 from zbackup.proc.secure_files import write_new
@@ -32,6 +33,7 @@ def main(order: str) -> None:
     _end_first()
     _choose_network(wanted)
     last = last_capability()
+    leave_mounts()
     arrange(_view(wanted))
     # A shell's soft limit of 1,024 files is no server's: production's unit file had raised it.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)

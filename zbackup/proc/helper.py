@@ -21,11 +21,11 @@ HEAR_LIMIT_S = 10.0
 def ask(path: Path, question: Mapping[str, str]) -> dict[str, Any]:
     """The helper's answer. Raise Refused when there is none, or when it refuses, with its reason."""
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
-            line.settimeout(ASK_LIMIT_S)
-            line.connect(str(path))
-            line.sendall(json.dumps(question).encode() + b"\n")
-            answer = _object(_read(line))
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(ASK_LIMIT_S)
+            connection.connect(str(path))
+            connection.sendall(json.dumps(question).encode() + b"\n")
+            answer = _object(_read(connection))
     except (OSError, ValueError) as failure:
         raise Refused(f"the helper at {path} does not answer: {failure}") from failure
     if "refused" in answer:
@@ -39,11 +39,11 @@ def ask_much(path: Path, question: Mapping[str, str], *, longest: int, limit_s: 
     end = time.monotonic() + limit_s
     said = bytearray()
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
-            line.settimeout(limit_s)
-            line.connect(str(path))
-            line.sendall(json.dumps(question).encode() + b"\n")
-            while more := line.recv(1 << 16):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(limit_s)
+            connection.connect(str(path))
+            connection.sendall(json.dumps(question).encode() + b"\n")
+            while more := connection.recv(1 << 16):
                 said += more
                 if len(said) > longest or time.monotonic() > end:
                     raise ValueError("it is too long, or takes too long")
@@ -54,15 +54,15 @@ def ask_much(path: Path, question: Mapping[str, str], *, longest: int, limit_s: 
     return bytes(said)
 
 
-def answer_much(line: socket.socket, content: bytes) -> None:
+def answer_much(connection: socket.socket, content: bytes) -> None:
     """The other side of ask_much. Whoever asked may have gone."""
     try:
-        line.settimeout(ASK_LIMIT_S)
-        line.sendall(content)
+        connection.settimeout(ASK_LIMIT_S)
+        connection.sendall(content)
     except OSError:
         return
     finally:
-        line.close()
+        connection.close()
 
 
 def ask_patiently(path: Path, question: Mapping[str, str], stop: Callable[[], bool]) -> dict[str, Any]:
@@ -71,14 +71,14 @@ def ask_patiently(path: Path, question: Mapping[str, str], stop: Callable[[], bo
     Raise Postponed then.
     """
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
-            line.settimeout(HEAR_LIMIT_S)
-            line.connect(str(path))
-            line.sendall(json.dumps(question).encode() + b"\n")
-            while not _readable(line):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(HEAR_LIMIT_S)
+            connection.connect(str(path))
+            connection.sendall(json.dumps(question).encode() + b"\n")
+            while not _readable(connection):
                 if stop():
                     raise Postponed("the daemon is told to end")
-            answer = _object(_read(line))
+            answer = _object(_read(connection))
     except (OSError, ValueError) as failure:
         raise Refused(f"the helper at {path} does not answer: {failure}") from failure
     if "refused" in answer:
@@ -86,16 +86,16 @@ def ask_patiently(path: Path, question: Mapping[str, str], stop: Callable[[], bo
     return answer
 
 
-def hung_up(line: socket.socket) -> bool:
+def hung_up(connection: socket.socket) -> bool:
     """Tell whether whoever asked is gone."""
     try:
-        return _readable(line, 0) and line.recv(1, socket.MSG_PEEK) == b""
+        return _readable(connection, 0) and connection.recv(1, socket.MSG_PEEK) == b""
     except OSError:
         return True
 
 
-def _readable(line: socket.socket, seconds: float = 1.0) -> bool:
-    return bool(select.select([line], [], [], seconds)[0])
+def _readable(connection: socket.socket, seconds: float = 1.0) -> bool:
+    return bool(select.select([connection], [], [], seconds)[0])
 
 
 def hear(descriptor: int) -> tuple[socket.socket, int, str]:
@@ -104,37 +104,37 @@ def hear(descriptor: int) -> tuple[socket.socket, int, str]:
     Raise Refused when it is none, or no line comes in time.
     """
     try:
-        line = socket.socket(fileno=os.dup(descriptor))
-        line.settimeout(HEAR_LIMIT_S)
-        _, uid, _ = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-        return line, uid, _read(line)
+        connection = socket.socket(fileno=os.dup(descriptor))
+        connection.settimeout(HEAR_LIMIT_S)
+        _, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        return connection, uid, _read(connection)
     except (OSError, ValueError) as failure:
         raise Refused(f"this is for a connection to the helper's socket: {failure}") from failure
 
 
-def answer(line: socket.socket, content: Mapping[str, object]) -> None:
+def answer(connection: socket.socket, content: Mapping[str, object]) -> None:
     """Whoever asked may have gone: what was done is done."""
     try:
-        line.sendall(json.dumps(content).encode()[: LONGEST - 1] + b"\n")
+        connection.sendall(json.dumps(content).encode()[: LONGEST - 1] + b"\n")
     except OSError:
         return
     finally:
-        line.close()
+        connection.close()
 
 
-def _read(line: socket.socket) -> str:
+def _read(connection: socket.socket) -> str:
     """A line, all of it within the connection's timeout: who sends a byte now and then holds nobody up."""
-    limit, said = line.gettimeout(), b""
+    limit, said = connection.gettimeout(), b""
     end = time.monotonic() + (ASK_LIMIT_S if limit is None else limit)
     try:
         while not said.endswith(b"\n"):
-            line.settimeout(max(0.001, end - time.monotonic()))
-            more = line.recv(LONGEST)
+            connection.settimeout(max(0.001, end - time.monotonic()))
+            more = connection.recv(LONGEST)
             if not more or len(said) + len(more) > LONGEST:
                 raise ValueError("no line, or one that is too long")
             said += more
     finally:
-        line.settimeout(limit)
+        connection.settimeout(limit)
     return said.decode()
 
 

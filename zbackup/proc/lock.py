@@ -9,7 +9,7 @@ from pathlib import Path
 
 from zbackup.model.errors import Refused, Taken
 from zbackup.proc import secure_files
-from zbackup.proc.run_directory import held_by, prepare, said
+from zbackup.proc.run_directory import owner_in, prepare, said
 
 POLL_S = 0.2
 SHARED = 0o664
@@ -85,6 +85,6 @@ def _acquire(descriptor: int, path: Path, wait: float, waiting: Callable[[str], 
             time.sleep(POLL_S)
 
 
-def holder(path: Path) -> str:
+def lock_owner(path: Path) -> str:
     """Tell who holds the lock file at `path` now, as exclusive() was told; "" for nobody."""
-    return held_by(path)
+    return owner_in(path)

@@ -28,9 +28,9 @@ from zbackup.proc.mounts import (
     bind,
     change,
     detach,
-    holding,
     is_below,
     mount,
+    mountpoint_above,
     mounts,
 )
 from zbackup.proc.safe_path import opened_parent
@@ -149,7 +149,7 @@ def _forget_others(view: View, own: Sequence[tuple[str, str]]) -> None:
         _hide(mountpoint)
     found = [m.mountpoint for m in mounts()]
     sources = [directory for directory, _ in own]
-    needed = {holding(os.path.realpath(path), found) for path in (*sources, *view.named)}
+    needed = {mountpoint_above(os.path.realpath(path), found) for path in (*sources, *view.named)}
     for mountpoint in sorted(set(found), key=len, reverse=True):
         wanted = mountpoint == "/" or any(
             is_below(mountpoint, kept) for kept in (*SYSTEM, *KERNEL, *view.own)

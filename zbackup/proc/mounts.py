@@ -1,4 +1,4 @@
-"""The mounts of this process' namespace: mount(2), umount2(2), mount_setattr(2) and /proc/self/mountinfo.
+"""The mounts of this process' namespace: mount(2), umount2(2), mount_setattr(2), unshare(2), mountinfo.
 
 Called here and not by programs: a host may have hundreds of mounts.
 """
@@ -14,7 +14,8 @@ from typing import NamedTuple
 _C = ctypes.CDLL(None, use_errno=True)
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
-MS_REMOUNT, MS_BIND, MS_MOVE, MS_REC, MS_PRIVATE = 32, 4096, 8192, 16384, 1 << 18
+MS_REMOUNT, MS_BIND, MS_MOVE, MS_REC, MS_PRIVATE, MS_SLAVE = 32, 4096, 8192, 16384, 1 << 18, 1 << 19
+_CLONE_NEWNS = 0x00020000
 _DETACH = 2
 
 _SYS_MOUNT_SETATTR = 442
@@ -74,6 +75,13 @@ def mounts(text: str | None = None) -> list[Mount]:
 
 def _unescaped(word: str) -> str:
     return _OCTAL.sub(lambda match: chr(int(match[1], 8)), word)
+
+
+def leave_mounts() -> None:
+    """Be in a mount namespace of our own: what the host mounts and unmounts is seen here, and nothing of ours
+    there, as with `unshare --mount --propagation slave`. Raise OSError."""
+    _require(_C.unshare(ctypes.c_int(_CLONE_NEWNS)), "a mount namespace")
+    mount("none", "/", flags=MS_REC | MS_SLAVE)
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
@@ -140,7 +148,7 @@ def is_below(path: str, directory: str) -> bool:
     return directory == "/" or path == directory or path.startswith(directory + "/")
 
 
-def holding(path: str, mountpoints: Sequence[str]) -> str:
+def mountpoint_above(path: str, mountpoints: Sequence[str]) -> str:
     """The innermost of the mountpoints that holds `path`."""
     return max((each for each in mountpoints if is_below(path, each)), key=len, default="/")
 

@@ -156,10 +156,10 @@ def writing(receiver: Command) -> Iterator[Callable[[bytes | bytearray | memoryv
         with contextlib.suppress(OSError):
             fcntl(descriptor, F_SETPIPE_SZ, PIPE_SIZE)
 
-        looked = _Looked(receiver.head, descriptor)
+        checked = _HeadCheck(receiver.head, descriptor)
         try:
-            yield looked.write
-            looked.end()
+            yield checked.write
+            checked.end()
         except BrokenPipeError as broken:
             raise running.failure(running.end() or -1) from broken
         sink.close()
@@ -168,7 +168,7 @@ def writing(receiver: Command) -> Iterator[Callable[[bytes | bytearray | memoryv
 
 
 @dataclass(slots=True)
-class _Looked:
+class _HeadCheck:
     """Writes to a descriptor, and looks at the head first."""
 
     head: Head | None

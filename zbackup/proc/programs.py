@@ -100,28 +100,28 @@ def _walked(path: str) -> Iterator[tuple[Path, os.stat_result]]:
         raise OSError(0, "it is no absolute path")
     here, links = Path("/"), 0
     yield here, here.lstat()
-    ahead = _parts(path)
+    ahead = _names(path)
     while ahead:
-        part = ahead.pop()
-        if part == "..":
+        name = ahead.pop()
+        if name == "..":
             here = here.parent
             continue
-        facts = (here / part).lstat()
+        facts = (here / name).lstat()
         if not stat.S_ISLNK(facts.st_mode):
-            here = here / part
+            here = here / name
             yield here, facts
             continue
         links += 1
         if links > MOST_LINKS:
             raise OSError(0, "it leads through too many links")
-        target = os.readlink(here / part)  # noqa: PTH115  a Path would lose "." and what it means
+        target = os.readlink(here / name)  # noqa: PTH115  a Path would lose "." and what it means
         here = Path("/") if target.startswith("/") else here
-        ahead += _parts(target)
+        ahead += _names(target)
 
 
-def _parts(path: str) -> list[str]:
+def _names(path: str) -> list[str]:
     """The last one first."""
-    return [part for part in reversed(path.split("/")) if part not in ("", ".")]
+    return [name for name in reversed(path.split("/")) if name not in ("", ".")]
 
 
 def _who_may_write(path: Path, facts: os.stat_result) -> str:

@@ -15,7 +15,7 @@ from zbackup.proc.start import PIPE, Child, TimedOut, start
 REAP_S = 1.0
 
 # Of a program that changes nothing. Whoever waits for its answer holds no lock: the database goes first.
-LOOKING_NICENESS = 10
+READ_ONLY_NICENESS = 10
 
 
 class Runner(Protocol):
@@ -72,7 +72,7 @@ def _text(said: bytes) -> str:
 def _yield_to_others(process: Child[bytes]) -> None:
     """Another user's process (a setuid program) keeps its priority, and one that has ended needs none."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.setpriority(os.PRIO_PROCESS, process.pid, os.getpriority(os.PRIO_PROCESS, 0) + LOOKING_NICENESS)
+        os.setpriority(os.PRIO_PROCESS, process.pid, os.getpriority(os.PRIO_PROCESS, 0) + READ_ONLY_NICENESS)
 
 
 def give_up(process: Child[bytes]) -> None:

@@ -113,14 +113,14 @@ def _require_nobody_works(run_dir: Path) -> None:
     """Raise Refused while a zbackup from before holds a lock where they used to be."""
     for name in secure_files.names(run_dir):
         # Every lock of zbackup's says so; another program's in this directory is none of our business.
-        if name.endswith(".lock") and (holder := held_by(run_dir / name)).startswith("zbackup"):
+        if name.endswith(".lock") and (holder := owner_in(run_dir / name)).startswith("zbackup"):
             raise Refused(
                 f"a zbackup of an older version works with {run_dir} ({holder}): let it end, stop the daemon "
                 f"(systemctl stop zbackup), and try again"
             )
 
 
-def held_by(path: Path) -> str:
+def owner_in(path: Path) -> str:
     """Tell who holds the lock file at `path` now, as he said himself; "" for nobody."""
     try:
         with secure_files.open_regular(path) as file:

@@ -47,12 +47,12 @@ def opened_parent(path: Path) -> Iterator[tuple[int, str]]:
         os.close(descriptor)
 
 
-def _walked(parts: list[str]) -> int:
+def _walked(names: list[str]) -> int:
     """Directory by directory while they are ours, and then all at once."""
     here, links = os.open("/", _WALK), 0
     try:
-        while parts and is_own(here):
-            name = parts.pop(0)
+        while names and is_own(here):
+            name = names.pop(0)
             try:
                 below = os.open(name, _WALK, dir_fd=here)
             except OSError as failure:
@@ -60,10 +60,10 @@ def _walked(parts: list[str]) -> int:
                 if (target := _link(here, name)) is None or (links := links + 1) > _MOST_LINKS:
                     raise failure from None
                 below = os.open("/" if target.is_absolute() else ".", _WALK, dir_fd=here)
-                parts = [part for part in target.parts if part != "/"] + parts
+                names = [name for name in target.parts if name != "/"] + names
             os.close(here)
             here = below
-        return _beneath(here, parts)
+        return _beneath(here, names)
     finally:
         os.close(here)
 
@@ -99,15 +99,15 @@ def is_own(directory: int) -> bool:
     return facts.st_uid in (0, os.geteuid()) and not facts.st_mode & 0o022
 
 
-def _beneath(top: int, parts: list[str]) -> int:
+def _beneath(top: int, names: list[str]) -> int:
     """Open a directory below `top`: no link on the way, and never out of it."""
-    if not parts:
+    if not names:
         return os.open(".", _WALK, dir_fd=top)
     if not _has_openat2():
-        return _one_by_one(top, parts)
+        return _one_by_one(top, names)
     for _ in range(_TRIES):
         try:
-            return _openat2(top, "/".join(parts))
+            return _openat2(top, "/".join(names))
         except (BlockingIOError, InterruptedError):  # somebody renames or mounts, or a signal came, meanwhile
             continue
     raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
@@ -134,14 +134,14 @@ def _has_openat2() -> bool:
     return True
 
 
-def _one_by_one(top: int, parts: list[str]) -> int:
+def _one_by_one(top: int, names: list[str]) -> int:
     """The same on a kernel before 5.6."""
     here = os.open(".", _WALK, dir_fd=top)
-    for part in parts:
+    for name in names:
         try:
-            if part == "..":
+            if name == "..":
                 raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
-            below = os.open(part, _WALK, dir_fd=here)
+            below = os.open(name, _WALK, dir_fd=here)
         finally:
             os.close(here)
         here = below

@@ -25,7 +25,7 @@ from zbackup.proc.safe_path import explained, is_own, opened_parent, rename_for_
 
 LIMIT = 16 << 20
 """Bytes of a file that is read as a whole."""
-_LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_PATH_ONLY = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _TRIES = 100
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -349,7 +349,7 @@ def _at(parent: int, name: str, path: Path) -> Iterator[int]:
 
 def _opened(parent: int, name: str, flags: int, path: Path) -> int:
     """A regular file that is there. It is looked at before it is opened, which alone can change a device."""
-    found = os.open(name, _LOOK, dir_fd=parent)
+    found = os.open(name, _PATH_ONLY, dir_fd=parent)
     try:
         return _reopened(found, flags, path)
     finally:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from zbackup.model.errors import Refused, Taken
-from zbackup.proc.lock import exclusive, holder
+from zbackup.proc.lock import exclusive, lock_owner
 
 HOLDER = """
 import sys, time
@@ -116,10 +116,10 @@ def test_who_waits_is_told_for_whom(tmp_path: Path) -> None:
 
 def test_who_holds_it_can_be_asked_without_taking_it(tmp_path: Path) -> None:
     lock = tmp_path / "shop.lock"
-    assert holder(lock) == ""
+    assert lock_owner(lock) == ""
     with another_process(lock, "zbackup prune") as them:
-        assert holder(lock) == f"zbackup prune (pid {them.pid})"
-    assert holder(lock) == "", "what the last one wrote is still in the file"
+        assert lock_owner(lock) == f"zbackup prune (pid {them.pid})"
+    assert lock_owner(lock) == "", "what the last one wrote is still in the file"
 
 
 def test_a_group_may_share_it(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """What mountinfo says, and which paths a command line names."""
 
 from zbackup.proc.mount_namespace import named_paths
-from zbackup.proc.mounts import Mount, holding, is_below, mounts
+from zbackup.proc.mounts import Mount, is_below, mountpoint_above, mounts
 
 MOUNTINFO = """\
 36 35 98:0 /mnt1 /mnt/my\\040data rw,noatime master:1 - ext3 /dev/root rw,errors=continue
@@ -24,8 +24,8 @@ def test_below_means_whole_names() -> None:
 
 
 def test_the_innermost_mount_holds_a_path() -> None:
-    assert holding("/a/b/c", ["/", "/a", "/a/b", "/a/bc"]) == "/a/b"
-    assert holding("/x", ["/a"]) == "/"
+    assert mountpoint_above("/a/b/c", ["/", "/a", "/a/b", "/a/bc"]) == "/a/b"
+    assert mountpoint_above("/x", ["/a"]) == "/"
 
 
 def test_paths_are_found_in_words_and_in_options() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from zbackup.model.errors import CommandFailed, CommandTimedOut, NotInstalled
-from zbackup.proc.run import LOOKING_NICENESS, DryRun, run
+from zbackup.proc.run import READ_ONLY_NICENESS, DryRun, run
 
 
 def test_stdout_is_the_answer() -> None:
@@ -116,7 +116,7 @@ def test_a_dry_run_asks_but_changes_nothing() -> None:
 
 def test_what_only_looks_goes_behind_others() -> None:
     ours = os.getpriority(os.PRIO_PROCESS, 0)
-    wanted = min(19, ours + LOOKING_NICENESS)
+    wanted = min(19, ours + READ_ONLY_NICENESS)
     waiting = ("sh", "-c", f'until [ "$(nice)" -ge {wanted} ]; do sleep 0.01; done')
     assert run(waiting, mutates=False, timeout=20) == ""
     assert run(("nice",), timeout=20) == f"{ours}\n"
