@@ -147,8 +147,8 @@ def stream(guid: int, base: int | None = None, *, size: int = 5 * SEGMENT // 2, 
     return head + os.urandom(size - len(head))
 
 
-def part(guid: int, base: int | None = None, *, line: str = LINE, raw: bool = False) -> OutgoingStream:
-    return OutgoingStream(line=line, guid=guid, name=f"zbackup-{guid}", base=base, raw=raw)
+def part(guid: int, base: int | None = None, *, dataset: str = LINE, raw: bool = False) -> OutgoingStream:
+    return OutgoingStream(dataset=dataset, guid=guid, name=f"zbackup-{guid}", base=base, raw=raw)
 
 
 def record(number: int, *lines: str) -> Record:
@@ -163,7 +163,7 @@ def ship(session: S3Session, shop: Shop, content: bytes, wanted: OutgoingStream,
 
 
 def fetched(session: S3Session, wanted: OutgoingStream) -> bytes:
-    stream_id = StreamId(line=wanted.line, guid=wanted.guid, base=wanted.base)
+    stream_id = StreamId(dataset=wanted.dataset, guid=wanted.guid, base=wanted.base)
     return b"".join(bytes(content) for content in session.stream(stream_id, Meter()))
 
 

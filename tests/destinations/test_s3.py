@@ -80,19 +80,19 @@ def test_a_backup_counts_only_when_it_is_committed(shop: Shop) -> None:
     with shop.session() as session:
         session.store(part(11), shop.sender(stream(11)), Meter())
         before = session.inventory()
-        (line,) = before.lines
+        (line,) = before.datasets
         assert (line.name, [c.guid for c in line.copies], line.bases) == (LINE, [11], ())
         assert before.committed == frozenset()
         session.commit(record(1), [part(11)], WHEN)
         after = session.inventory()
-        assert (after.committed, after.lines[0].bases) == (frozenset({"backup-1"}), (11,))
+        assert (after.committed, after.datasets[0].bases) == (frozenset({"backup-1"}), (11,))
         session.commit(record(1), [part(11)], "2026-11-02T12:00:00+00:00")
         assert session.inventory() == after
 
 
 def test_a_set_of_datasets_counts_as_a_set(shop: Shop) -> None:
     inner = f"{LINE}/bin log"
-    parts = [part(11), part(12, line=inner)]
+    parts = [part(11), part(12, dataset=inner)]
     with shop.session() as session:
         session.store(parts[0], shop.sender(stream(11)), Meter())
         with pytest.raises(VerificationFailed, match="not whole"):
@@ -102,7 +102,7 @@ def test_a_set_of_datasets_counts_as_a_set(shop: Shop) -> None:
         session.commit(record(1, LINE, inner), parts, WHEN)
         inventory = session.inventory()
         assert inventory.committed == frozenset({"backup-1"})
-        assert [line.name for line in inventory.lines] == [LINE, inner]
+        assert [line.name for line in inventory.datasets] == [LINE, inner]
 
 
 def test_a_copy_whose_base_is_gone_is_none(shop: Shop) -> None:
@@ -114,7 +114,7 @@ def test_a_copy_whose_base_is_gone_is_none(shop: Shop) -> None:
             Bucket=shop.bucket, Key=f"{shop.root}/streams/tank/my%20data/@11-full/stream.json"
         )
         inventory = session.inventory()
-        assert (inventory.committed, inventory.lines[0].bases) == (frozenset(), ())
+        assert (inventory.committed, inventory.datasets[0].bases) == (frozenset(), ())
 
 
 @pytest.mark.parametrize(
@@ -141,10 +141,10 @@ def test_a_sender_that_fails_leaves_no_copy(shop: Shop) -> None:
     with shop.session() as session:
         with pytest.raises(CommandFailed, match="gone"):
             session.store(part(11), failing, Meter())
-        (line,) = session.inventory().lines
+        (line,) = session.inventory().datasets
         assert (line.copies, line.partial and line.partial.guid) == ((), 11)
         session.abort(LINE)
-        assert (session.inventory().lines, shop.objects()) == ((), [])
+        assert (session.inventory().datasets, shop.objects()) == ((), [])
 
 
 def test_two_that_begin_the_same_stream(shop: Shop) -> None:
@@ -174,7 +174,7 @@ def test_a_chain_ends_by_its_rules(shop: Shop, rules: Chains, goes_on: bool) -> 
     with shop.session(chains=rules) as session:
         ship(session, shop, stream(11), part(11), 1)
         ship(session, shop, stream(12, 11), part(12, 11), 2)
-        (line,) = session.inventory().lines
+        (line,) = session.inventory().datasets
         assert (line.bases, line.restartable) == ((12,) if goes_on else (), True)
 
 

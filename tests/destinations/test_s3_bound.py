@@ -85,7 +85,7 @@ def test_a_header_that_was_changed_makes_no_host_allocate_gigabytes(
     shop.replace(header_of(shop), json.dumps(header | {"segment_size": MOST_SEGMENT}).encode())
     sizes: list[int] = []
     with shop.session(**how) as session:
-        sizes.append(session._buffers(session._begun(StreamId(line=LINE, guid=11, base=None))).size)
+        sizes.append(session._buffers(session._begun(StreamId(dataset=LINE, guid=11, base=None))).size)
         ship(session, shop, content, part(11), 1)
         assert fetched(session, part(11)) == content
     assert sizes == [header["segment_size"]]
@@ -114,8 +114,8 @@ def test_what_earlier_versions_wrote_is_read_gone_on_with_and_pruned(
             old_stream(13, 12),
         ]
         assert not any(c.problems for c in session.verify(deep=True, meter=Meter()))
-        assert session.inventory().lines[0].bases == (13,)
-        partial = session.inventory().lines[0].partial
+        assert session.inventory().datasets[0].bases == (13,)
+        partial = session.inventory().datasets[0].partial
         assert partial and partial.guid == 14
         ship(session, shop, old_stream(14, 13), part(14, 13), 4)
         assert fetched(session, part(14, 13)) == old_stream(14, 13)

@@ -108,7 +108,7 @@ def seen(shop: Shop, key: bytes) -> tuple[list[str], list[int], list[str]]:
         backups = session.copies().backups
         (third,) = [b for b in backups if b.record.backup == "backup-3"]
         stream_steps = [step.copy.guid for step in session.stream_steps(third.snapshots)]
-        assert session.inventory().lines[0].bases == (22,)
+        assert session.inventory().datasets[0].bases == (22,)
     plan = plan_prune_at(*pruning(shop, keys=(key,)))
     return [b.record.backup for b in backups], stream_steps, [b.record.backup for b in plan.retention.destroy]
 
@@ -175,7 +175,7 @@ def test_a_plain_stream_that_no_backup_needs_is_stored_again(
     with shop.session(keys=(key,)) as session:
         with pytest.raises(VerificationFailed, match=r"is not encrypted.*the next run stores it again"):
             session.commit(record(1), [part(11)], "")
-        assert session.inventory().lines[0].name == LINE and not session.inventory().lines[0].copies
+        assert session.inventory().datasets[0].name == LINE and not session.inventory().datasets[0].copies
 
 
 def test_a_stream_that_was_begun_plain_is_begun_anew(server: S3Server, tmp_path: Path, key: bytes) -> None:

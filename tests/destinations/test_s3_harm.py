@@ -105,7 +105,7 @@ def test_harm_is_detected(server: S3Server, tmp_path: Path, keys: tuple[bytes, .
         for name, harm in HARMS.items():
             given = bytearray()
             with harmed(shop, harm), pytest.raises(VerificationFailed) as told:
-                for some in session.stream(StreamId(line=part(11).line, guid=11, base=None), Meter()):
+                for some in session.stream(StreamId(dataset=part(11).dataset, guid=11, base=None), Meter()):
                     given += some
             assert content.startswith(given) and len(given) < len(content), name
             said = str(told.value)
@@ -181,11 +181,11 @@ def test_pages_of_earlier_times_are_read(server: S3Server, tmp_path: Path, keys:
     with shop.session(keys=keys) as session:
         session.store(part(11), shop.sender(content), Meter())
         new = whole_from(shop.body(page_of(shop)), "the page")
-        key = session.pages.signing.open_stream(StreamId(line=LINE, guid=11, base=None), new.begun, "it")
+        key = session.pages.signing.open_stream(StreamId(dataset=LINE, guid=11, base=None), new.begun, "it")
         for sha256, whole in ((hashlib.sha256(content).digest(), True), (bytes(32), False)):
             old = new.model_copy(update={"tree_sha256": None, "sha256": sha256})
             if key:
-                old = old.model_copy(update={"seal": key.mac(old.to_sign())})
+                old = old.model_copy(update={"signature": key.mac(old.to_sign())})
             assert b"tree" not in to_json(old)
             shop.replace(page_of(shop), to_json(old))
             if whole:

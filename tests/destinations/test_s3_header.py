@@ -60,7 +60,7 @@ def test_all_that_is_whole_is_listed_and_brought_back(
     with shop.session(**how) as session:
         assert set(named(session)) == {"backup-2", "backup-3"} and not session.copies().unreadable
         assert restore(session, 3) == 3 * len(stream(11))
-        assert session.inventory().lines[0].bases == (13,)
+        assert session.inventory().datasets[0].bases == (13,)
         ship(session, shop, stream(14, 13), part(14, 13), 4)
 
 

@@ -1,8 +1,8 @@
 """The protocols that every destination of backups offers to the jobs.
 
-A destination has a line of copies for each dataset of an instance (model.shipping.Line). What it promises:
+A destination has a TargetDataset (model.shipping) for each dataset of an instance. What it promises:
 
-- A stream that arrived in part is never shown as a copy; it may be continued (Line.partial) or given up.
+- A stream that arrived in part is never shown as a copy; it may be continued (`partial`) or given up.
 - Nothing that is there is overwritten, rolled back or destroyed by anything in here.
 - A backup counts only when it is committed (Inventory.committed), which is written when every part has
   arrived and cannot be there in part: whoever reads an inventory at any moment sees it or does not.
@@ -41,13 +41,13 @@ class Session(Protocol):
     def store(self, part: OutgoingStream, sender: Command, meter: Meter) -> int:
         """Take the stream that `sender` writes as the copy `part`; returns its bytes.
 
-        `sender` writes the whole stream or, where the inventory's partial of this line is continued, the
+        `sender` writes the whole stream or, where the inventory's partial of this dataset is continued, the
         rest of it. It is over only when what has arrived is proven to be `part.guid`. Raise the sender's own
         failure when it is that which ended it, and VerificationFailed when something else arrived.
         """
 
-    def abort(self, line: str) -> None:
-        """Give up the partial of this line; copies stay as they are."""
+    def abort(self, dataset: str) -> None:
+        """Give up the partial of this dataset; copies stay as they are."""
 
     def commit(self, record: Record, parts: Sequence[OutgoingStream], when: str) -> None:
         """From now on the backup counts. `parts` have arrived, in the order of the record's members.
@@ -66,7 +66,7 @@ class Session(Protocol):
         """
 
     def stream_steps(self, wanted: Sequence[Snapshot]) -> Sequence[StreamStep]:
-        """The streams that bring these copies of one line, oldest first, in the order they are needed.
+        """The streams that bring these copies of one dataset, oldest first, in the order they are needed.
 
         There may be others among what they bring: where only what was sent can be fetched again, all of a
         chain. Raise VerificationFailed when a part of that is missing.

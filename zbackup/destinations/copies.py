@@ -1,4 +1,4 @@
-"""The backups that a line of copies holds, by what is written on them. Pure."""
+"""The backups that target datasets hold, by what is written on them. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -98,22 +98,22 @@ def instance_without_home(root: str, copy: Snapshot) -> str:
 def by_server(backups: Sequence[Backup]) -> list[list[Backup]]:
     """The backups of each server that shares this address under one instance's name; order is kept.
 
-    A line is of one dataset, so backups with a line in common are of one server, however its datasets are
-    called since, and whichever were added. Where streams lie beside each other, two servers with datasets
-    of the same name share lines: they are told apart by their identities, which take turns. One that only
-    follows another is the same server, set up anew.
+    A target dataset is of one dataset, so backups with one in common are of one server, however its datasets
+    are called since, and whichever were added. Where streams lie beside each other, two servers with datasets
+    of the same name share target datasets: they are told apart by their identities, which take turns. One
+    that only follows another is the same server, set up anew.
     """
     found: list[tuple[set[str], list[Backup]]] = []
     for backup in backups:
-        lines = {s.dataset for s in backup.snapshots}
-        joined = [each for each in found if each[0] & lines]
+        datasets = {s.dataset for s in backup.snapshots}
+        joined = [each for each in found if each[0] & datasets]
         if len(joined) == 1 and found[-1] is joined[0]:
-            joined[0][0].update(lines)
+            joined[0][0].update(datasets)
             joined[0][1].append(backup)
             continue
         found = [each for each in found if each not in joined]
         members = [b for _, others in joined for b in others]
-        found.append((lines.union(*(each[0] for each in joined)), [*members, backup]))
+        found.append((datasets.union(*(each[0] for each in joined)), [*members, backup]))
     order = {b.record.backup: number for number, b in enumerate(backups)}
     sets = (sorted(members, key=lambda b: order[b.record.backup]) for _, members in found)
     return [server for members in sets for server in _taking_turns(members)]

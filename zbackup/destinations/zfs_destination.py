@@ -59,24 +59,24 @@ class ZfsSession:
     raws: dict[str, bool] = field(default_factory=dict)
 
     def inventory(self) -> Inventory:
-        found = [line for line in self.zfs.lines(self.home) if line.name != LOG]
+        found = [each for each in self.zfs.target_datasets(self.home) if each.name != LOG]
         if not found:
             self.require_root()
-        return Inventory(address=self.address, lines=tuple(found))
+        return Inventory(address=self.address, datasets=tuple(found))
 
     def store(self, part: OutgoingStream, sender: Command, meter: Meter) -> int:
-        target = f"{self.home}/{part.line}"
+        target = f"{self.home}/{part.dataset}"
         if part.base is None:
-            self._make_room(part.line)
+            self._make_room(part.dataset)
         count = transfer(sender, self.command(receive_argv(target)), meter)
         self._confirm(f"{target}@{part.name}", part.guid)
         return count
 
-    def abort(self, line: str) -> None:
-        self.zfs.abort(f"{self.home}/{line}")
+    def abort(self, dataset: str) -> None:
+        self.zfs.abort(f"{self.home}/{dataset}")
 
     def commit(self, record: Record, parts: Sequence[OutgoingStream], when: str) -> None:
-        names = [f"{self.home}/{part.line}@{part.name}" for part in parts]
+        names = [f"{self.home}/{part.dataset}@{part.name}" for part in parts]
         self.zfs.mark(names, commit_properties(record, [part.guid for part in parts], when))
 
     def copies(self) -> Copies:
@@ -157,9 +157,9 @@ class ZfsSession:
             self.raws[dataset] = self.zfs.encrypted(dataset)
         return self.raws[dataset]
 
-    def _make_room(self, line: str) -> None:
-        """The containers that the line lies in; what lies in its own place is no concern of this."""
-        above = [str(p) for p in reversed(PurePosixPath(line).parents) if str(p) != "."]
+    def _make_room(self, dataset: str) -> None:
+        """The containers that the dataset lies in; what lies in its own place is no concern of this."""
+        above = [str(p) for p in reversed(PurePosixPath(dataset).parents) if str(p) != "."]
         for name in (self.home, *(f"{self.home}/{path}" for path in above)):
             self.zfs.container(name)
 

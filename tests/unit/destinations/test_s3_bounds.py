@@ -147,7 +147,7 @@ def way_to(
         return use(fill)
 
     bucket = cast(Bucket, SimpleNamespace(fetch=get, address="s3://bucket"))
-    stream = StreamId(line="tank", guid=2, base=1)
+    stream = StreamId(dataset="tank", guid=2, base=1)
     way = StreamAccess(
         bucket=bucket,
         layout=Layout("shop"),

@@ -8,7 +8,7 @@ from zbackup.destinations.s3.layout import BEGUN, WHOLE, Layout, StreamId, root_
 
 NAMES = st.from_regex(r"[a-zA-Z][A-Za-z0-9_.: -]{0,20}(/[A-Za-z0-9_.: -]{1,20}){0,3}", fullmatch=True)
 GUIDS = st.integers(1, 2**64 - 1)
-STREAMS = st.builds(StreamId, line=NAMES, guid=GUIDS, base=st.none() | GUIDS)
+STREAMS = st.builds(StreamId, dataset=NAMES, guid=GUIDS, base=st.none() | GUIDS)
 
 
 @given(STREAMS)
@@ -32,7 +32,7 @@ def test_a_segments_key_says_its_number_and_hash(stream: StreamId, number: int, 
 
 
 def test_segments_sort_as_they_follow() -> None:
-    stream = StreamId(line="tank", guid=1, base=None)
+    stream = StreamId(dataset="tank", guid=1, base=None)
     keys = [Layout("shop").segment(stream, number, bytes(32)) for number in (0, 9, 10, 99_999_999)]
     assert keys == sorted(keys)
 

@@ -17,7 +17,7 @@ def test_a_page_is_written_as_json_writes_it_with_its_keys_in_order(
     name: str, segments: list[Segment], earlier: bool
 ) -> None:
     begun = StreamHeader(
-        line=name,
+        dataset=name,
         snapshot=name,
         guid=2**64 - 1,
         base=None,
@@ -33,9 +33,9 @@ def test_a_page_is_written_as_json_writes_it_with_its_keys_in_order(
         sha256=bytes(32) if earlier else None,
         tree_sha256=None if earlier else bytes(32),
         segments=tuple(segments),
-        seal="0a" * 32,
+        signature="0a" * 32,
     )
-    plainly = json.dumps(page.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+    plainly = json.dumps(page.model_dump(mode="json", by_alias=True), sort_keys=True, separators=(",", ":"))
     assert to_json(page) == plainly.encode("ascii")
     assert whole_from(to_json(page), "the page") == page
     assert [set(s) for s in json.loads(plainly)["segments"]] == [{"size", "plain", "sha256"}] * len(segments)

@@ -85,7 +85,7 @@ def test_every_bit_of_one_object_counts() -> None:
 
 
 BEGUN = StreamHeader(
-    line="tank",
+    dataset="tank",
     snapshot="s",
     guid=1,
     base=None,
@@ -107,7 +107,7 @@ def stored(contents: list[bytes], compression: str, present: Mapping[tuple[int, 
         with lock:
             there[int(key.rpartition("/")[2].partition(".")[0])] = bytes(body)
 
-    stream = StreamId(line="tank", guid=1, base=None)
+    stream = StreamId(dataset="tank", guid=1, base=None)
     way = StreamAccess(
         bucket=cast(Bucket, SimpleNamespace(put=put)),
         layout=Layout("shop"),

@@ -1,5 +1,6 @@
 """Every field of a sealed page counts, and where it was written: prefix, instance and server."""
 
+import json
 from typing import Any
 
 import pytest
@@ -22,11 +23,11 @@ from zbackup.destinations.s3.signatures import Signatures
 from zbackup.model.errors import Refused, VerificationFailed
 
 KEYS = KeyFiles(lambda: (bytes(32),))
-STREAM = StreamId(line="tank", guid=2, base=1)
+STREAM = StreamId(dataset="tank", guid=2, base=1)
 HERE = Signatures(keys=KEYS, root="a/shop")
 
 PLAIN = StreamHeader(
-    line="tank",
+    dataset="tank",
     snapshot="s",
     guid=2,
     base=1,
@@ -42,7 +43,7 @@ MANIFEST = Manifest(
     record={"backup": "one", "server_uuid": "u1", "as_of": "2026"},
     parts=(
         PartPage(
-            line="tank",
+            dataset="tank",
             snapshot="s",
             guid=2,
             base=1,
@@ -77,7 +78,7 @@ def test_every_field_of_a_header_is_sealed() -> None:
     names = [
         name for name in StreamHeader.model_fields if name not in ("version", "encryption", "compression")
     ]
-    assert {"segment_size", "raw", "root", "server", "host", "snapshot", "seal"} <= set(names)
+    assert {"segment_size", "raw", "root", "server", "host", "snapshot", "signature"} <= set(names)
     for name in names:
         forged = header.model_copy(update={name: other(getattr(header, name))})
         with pytest.raises(VerificationFailed):
@@ -85,9 +86,25 @@ def test_every_field_of_a_header_is_sealed() -> None:
     with pytest.raises(VerificationFailed):
         HERE.open_stream(STREAM, header.model_copy(update={"compression": "none"}), "it")
     # As if it were of an earlier version, which had no seal.
-    bare = header.model_copy(update={"version": 1, "root": "", "server": "", "seal": ""})
+    bare = header.model_copy(update={"version": 1, "root": "", "server": "", "signature": ""})
     with pytest.raises(VerificationFailed):
         HERE.open_stream(STREAM, bare, "it")
+
+
+def test_pages_name_the_dataset_and_the_signature_as_they_always_did() -> None:
+    """As `line` and `seal`: what earlier versions wrote is read, and they read what this one writes."""
+    _, header = HERE.new_stream(KEYS, STREAM, PLAIN, "u1")
+    page, manifest = json.loads(to_json(header)), json.loads(to_json(HERE.sign(MANIFEST)))
+    assert page["line"] == manifest["parts"][0]["line"] == "tank"
+    assert page["seal"] == header.signature and len(manifest["seal"]) == 64
+    assert not {"dataset", "signature"} & {*page, *manifest, *manifest["parts"][0]}
+
+
+def test_a_manifest_that_is_signed_is_signed_anew_as_any_other() -> None:
+    """As who takes back a commit, and may not delete, signs what he has signed before."""
+    withdrawn = HERE.sign(HERE.sign(MANIFEST).model_copy(update={"withdrawn": True}))
+    HERE.prove(withdrawn, "it")
+    assert manifest_from(to_json(withdrawn), "it") == withdrawn
 
 
 def test_every_field_of_a_manifest_is_sealed() -> None:
@@ -96,7 +113,7 @@ def test_every_field_of_a_manifest_is_sealed() -> None:
     HERE.prove(manifest, "it")
     forged = [
         manifest.model_copy(update={name: other(getattr(manifest, name))})
-        for name in ("committed", "host", "seal", "root", "withdrawn")
+        for name in ("committed", "host", "signature", "root", "withdrawn")
     ]
     forged += [
         manifest.model_copy(update={"record": {**manifest.record, name: "x"}}) for name in manifest.record
@@ -142,18 +159,18 @@ def test_who_has_no_key_sees_where_a_page_was_written_and_asks_for_the_key() -> 
 def test_a_seal_of_any_characters_is_of_one_page_that_does_not_count(seal: str) -> None:
     """Who may write to the bucket without the key must not end what reads all of it."""
     key, header = HERE.new_stream(KEYS, STREAM, PLAIN, "u1")
-    forged = header.model_copy(update={"seal": seal})
+    forged = header.model_copy(update={"signature": seal})
     with pytest.raises(VerificationFailed):
         HERE.open_stream(STREAM, forged, "it")
     with pytest.raises(VerificationFailed, match="it cannot be understood"):
         begun_from(to_json(forged), "it")
-    manifest = HERE.sign(MANIFEST).model_copy(update={"seal": seal})
+    manifest = HERE.sign(MANIFEST).model_copy(update={"signature": seal})
     with pytest.raises(VerificationFailed):
         HERE.prove(manifest, "it")
     with pytest.raises(VerificationFailed, match="it cannot be understood"):
         manifest_from(to_json(manifest), "it")
     whole = StreamIndex(begun=header, size=1, segments=(Segment(size=1, plain=1, sha256=bytes(32)),))
-    whole = whole.model_copy(update={"seal": seal})
+    whole = whole.model_copy(update={"signature": seal})
     with pytest.raises(VerificationFailed):
         check_page(whole, key, "it")
     with pytest.raises(VerificationFailed, match="it cannot be understood"):

@@ -11,12 +11,19 @@ Pair = tuple[int, int | None]
 
 
 def streams(*pairs: Pair) -> list[StreamId]:
-    return [StreamId(line="tank", guid=guid, base=base) for guid, base in pairs]
+    return [StreamId(dataset="tank", guid=guid, base=base) for guid, base in pairs]
 
 
 def committed(guid: int, base: int | None) -> Manifest:
     part = PartPage(
-        line="tank", snapshot="s", guid=guid, base=base, size=1, stored=1, raw=False, stream_sha256=bytes(32)
+        dataset="tank",
+        snapshot="s",
+        guid=guid,
+        base=base,
+        size=1,
+        stored=1,
+        raw=False,
+        stream_sha256=bytes(32),
     )
     return Manifest(committed="", host="", record={}, parts=(part,))
 

@@ -24,14 +24,14 @@ class _Gone:
     key: str
 
 
-def look(pages: ManifestStore, parallel: int) -> BucketContents:
+def scan(pages: ManifestStore, parallel: int) -> BucketContents:
     """Pages that are not in the cache are fetched, several at a time.
 
     What is listed and then is not there was pruned meanwhile, if another listing does not show it any more.
     What is listed again and again and cannot be read is unknown, and counts among the unreadable.
     """
     for _ in range(LOOKS):
-        found, gone = _look(pages, parallel)
+        found, gone = _scan_once(pages, parallel)
         if not gone:
             break
         log.info("s3.listed_anew", gone=len(gone), first=ascii(gone[0].key))
@@ -39,7 +39,7 @@ def look(pages: ManifestStore, parallel: int) -> BucketContents:
     return replace(found, unreadable=(*found.unreadable, *lost))
 
 
-def _look(pages: ManifestStore, parallel: int) -> tuple[BucketContents, Sequence[_Gone]]:
+def _scan_once(pages: ManifestStore, parallel: int) -> tuple[BucketContents, Sequence[_Gone]]:
     whole, begun, strange = _streams(pages)
     entries = []
     for entry in pages.bucket.list(pages.layout.backups):
@@ -100,7 +100,9 @@ def _without(found: BucketContents, foreign: Mapping[StreamId, str], pages: Mani
     """Without what is foreign. That is said where there is nothing else that leads to a committed backup."""
     ways = ChainIndex(rest := replace(found, foreign=frozenset(foreign)))
     lacking = {
-        (s.line, s.base) for s in ways.leading() if s.base is not None and not ways.making(s.line, s.base)
+        (s.dataset, s.base)
+        for s in ways.leading()
+        if s.base is not None and not ways.making(s.dataset, s.base)
     }
-    said = [(pages.layout.whole(s), why) for s, why in foreign.items() if (s.line, s.guid) in lacking]
+    said = [(pages.layout.whole(s), why) for s, why in foreign.items() if (s.dataset, s.guid) in lacking]
     return replace(rest, unreadable=(*found.unreadable, *said))

@@ -1,6 +1,6 @@
 """Find which streams make a copy, of all that lie in a bucket. Pure.
 
-What the streams and manifests in a bucket make: lines of copies, chains, and what may be a base. Pure.
+What the streams and manifests in a bucket make: target datasets, chains, and what may be a base. Pure.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ class BucketContents:
         """Committed backups of which a stream, or one that it is based on, is gone or foreign."""
         ways = ChainIndex(self)
         return [
-            m.backup for m in self.manifests if not all(ways.to(part.line, part.guid) for part in m.parts)
+            m.backup for m in self.manifests if not all(ways.to(part.dataset, part.guid) for part in m.parts)
         ]
 
 
@@ -58,48 +58,48 @@ class ChainIndex:
 
     def __init__(self, found: BucketContents) -> None:
         self.named = {
-            StreamId(line=part.line, guid=part.guid, base=part.base)
+            StreamId(dataset=part.dataset, guid=part.guid, base=part.base)
             for manifest in found.manifests
             for part in manifest.parts
         }
-        known = {(stream.line, stream.guid) for stream in self.named}
+        known = {(stream.dataset, stream.guid) for stream in self.named}
         self._making: dict[tuple[str, int], list[StreamId]] = {}
         self._real: dict[tuple[str, int], list[StreamId]] = {}
         for stream in found.whole:
-            copy = (stream.line, stream.guid)
+            copy = (stream.dataset, stream.guid)
             if stream in self.named or stream not in found.foreign:
                 self._real.setdefault(copy, []).append(stream)
                 if stream in self.named or copy not in known:
                     self._making.setdefault(copy, []).append(stream)
 
-    def making(self, line: str, guid: int) -> Sequence[StreamId]:
+    def making(self, dataset: str, guid: int) -> Sequence[StreamId]:
         """The whole streams that make this copy of what they are based on."""
-        return self._making.get((line, guid), ())
+        return self._making.get((dataset, guid), ())
 
-    def to(self, line: str, guid: int) -> list[StreamId] | None:
+    def to(self, dataset: str, guid: int) -> list[StreamId] | None:
         """The streams that make a copy, the full one first; None when one of them is not whole.
 
         Of several ways the shortest that manifests name. Where none of these is whole any more, of all that
         are not foreign: what was lost has been sent again, from another base.
         """
-        return _shortest(self._making, line, guid) or _shortest(self._real, line, guid)
+        return _shortest(self._making, dataset, guid) or _shortest(self._real, dataset, guid)
 
     def leading(self) -> Iterator[StreamId]:
         """All streams by which one may come to a committed copy, also if what they are based on is gone."""
-        waiting = list({(stream.line, stream.guid) for stream in self.named})
+        waiting = list({(stream.dataset, stream.guid) for stream in self.named})
         seen = set(waiting)
         while waiting:
             for stream in self._real.get(waiting.pop(), ()):
                 yield stream
-                if stream.base is not None and (base := (stream.line, stream.base)) not in seen:
+                if stream.base is not None and (base := (stream.dataset, stream.base)) not in seen:
                     seen.add(base)
                     waiting.append(base)
 
 
 def _shortest(
-    making: Mapping[tuple[str, int], Sequence[StreamId]], line: str, guid: int
+    making: Mapping[tuple[str, int], Sequence[StreamId]], dataset: str, guid: int
 ) -> list[StreamId] | None:
-    front = [[stream] for stream in making.get((line, guid), ())]
+    front = [[stream] for stream in making.get((dataset, guid), ())]
     seen = {guid}
     while front:
         ready = next((way for way in front if way[0].base is None), None)
@@ -110,7 +110,7 @@ def _shortest(
             base = way[0].base
             if base is not None and base not in seen:
                 seen.add(base)
-                longer += [[stream, *way] for stream in making.get((line, base), ())]
+                longer += [[stream, *way] for stream in making.get((dataset, base), ())]
         front = longer
     return None
 
@@ -148,7 +148,7 @@ def in_order(found: BucketContents) -> list[CommittedPart]:
         CommittedPart(manifest, part, tuple(way))
         for manifest in found.manifests
         for part in manifest.parts
-        if (way := ways.to(part.line, part.guid))
+        if (way := ways.to(part.dataset, part.guid))
     ]
     begins: dict[StreamId, str] = {}
     for held in there:
@@ -162,18 +162,18 @@ def _taken(manifest: Manifest) -> str:
 
 
 def inventory_of(found: BucketContents, address: str, rules: Chains, now: datetime) -> Inventory:
-    """The lines as a planner needs them. A stream whose chain is broken is no copy."""
-    names = sorted({stream.line for stream in (*found.whole, *found.begun)})
+    """The target datasets as a planner needs them. A stream whose chain is broken is no copy."""
+    names = sorted({stream.dataset for stream in (*found.whole, *found.begun)})
     held = in_order(found)
-    lines = (_line(n, found, [h for h in held if h.part.line == n], rules, now) for n in names)
-    return Inventory(address=address, lines=tuple(lines))
+    datasets = (_target(n, found, [h for h in held if h.part.dataset == n], rules, now) for n in names)
+    return Inventory(address=address, datasets=tuple(datasets))
 
 
-def _line(
+def _target(
     name: str, found: BucketContents, committed: Sequence[CommittedPart], rules: Chains, now: datetime
 ) -> TargetDataset:
     ways = ChainIndex(found)
-    there = {s.guid for s in found.whole if s.line == name and ways.to(name, s.guid)}
+    there = {s.guid for s in found.whole if s.dataset == name and ways.to(name, s.guid)}
     copies = [_copy(held.manifest, held.part) for held in committed]
     marked = {copy.guid for copy in copies}
     copies += [ReceivedSnapshot(name=f"guid {guid}", guid=guid) for guid in sorted(there - marked)]
@@ -213,9 +213,9 @@ def _ends(
     )
 
 
-def _partial(line: str, found: BucketContents) -> Partial | None:
+def _partial(dataset: str, found: BucketContents) -> Partial | None:
     """The newest stream that was begun and is not whole."""
-    open_ = [s for s in found.begun if s.line == line and s not in found.whole]
+    open_ = [s for s in found.begun if s.dataset == dataset and s not in found.whole]
     newest = max(open_, key=lambda s: found.begun[s], default=None)
     return Partial(token="", guid=newest.guid) if newest else None
 

@@ -29,7 +29,7 @@ class Committer:
 
     pages: ManifestStore
     address: str
-    look: Callable[[], BucketContents]
+    scan: Callable[[], BucketContents]
 
     @property
     def _bucket(self) -> Bucket:
@@ -41,13 +41,13 @@ class Committer:
 
     def commit(self, record: Record, parts: Sequence[OutgoingStream], when: str) -> None:
         """Raise VerificationFailed when a part is not whole there; the backup does not count then."""
-        found = self.look()
+        found = self.scan()
         pages = []
         for part in parts:
-            ways = [s for s in found.whole if (s.line, s.guid) == (part.line, part.guid)]
+            ways = [s for s in found.whole if (s.dataset, s.guid) == (part.dataset, part.guid)]
             exact = [s for s in ways if s.base == part.base]
             if not ways:
-                raise VerificationFailed(f"{part.line}@{part.name} is not whole at {self.address}")
+                raise VerificationFailed(f"{part.dataset}@{part.name} is not whole at {self.address}")
             pages.append(self._part(part, (exact or ways)[0]))
         manifest = Manifest(
             committed=when,
@@ -79,10 +79,10 @@ class Committer:
     def _prove(self, manifest: Manifest, parts: Sequence[OutgoingStream]) -> None:
         """Once more, now that who looks sees the manifest. Take it back if anything that it needs is gone."""
         try:
-            ways = ChainIndex(self.look())
+            ways = ChainIndex(self.scan())
             for part, page in zip(parts, manifest.parts, strict=True):
-                stream = StreamId(line=page.line, guid=page.guid, base=page.base)
-                if ways.to(page.line, page.guid) is None or self._page(part, stream) != page:
+                stream = StreamId(dataset=page.dataset, guid=page.guid, base=page.base)
+                if ways.to(page.dataset, page.guid) is None or self._page(part, stream) != page:
                     raise VerificationFailed(f"{stream} is not whole at {self.address} any more")
         except (VerificationFailed, NotFound) as wrong:
             self._take_back(manifest)
@@ -118,7 +118,7 @@ class Committer:
             if present.get((number, segment.sha256)) != segment.size:
                 raise VerificationFailed(f"segment {number} of {stream} is not at {self.address} any more")
         return PartPage(
-            line=part.line,
+            dataset=part.dataset,
             snapshot=part.name,
             guid=part.guid,
             base=stream.base,
@@ -133,7 +133,7 @@ class Committer:
 
         A stream that no backup needs yet is not whole any more: it is sent again.
         """
-        found = self.look()
+        found = self.scan()
         if found.unreadable or stream in needed_by(found):
             return said
         page = self._layout.whole(stream)

@@ -193,7 +193,7 @@ def _expand(inside: _Inside, room: memoryview) -> str:
 
 def check_page(page: StreamIndex, key: DataKey | None, where: str) -> None:
     """Raise VerificationFailed when the page was changed, or says what cannot be."""
-    if key and not is_signature(page.seal, key.mac(page.to_sign())):
+    if key and not is_signature(page.signature, key.mac(page.to_sign())):
         raise VerificationFailed(f"{where} was changed since it was written, or is another stream's")
     around = AROUND if key else 0
     stored = page.begun.compression == "none"

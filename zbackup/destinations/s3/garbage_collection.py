@@ -31,7 +31,7 @@ class Collector:
     """Collects the garbage of an instance's part of a bucket. `look` says what is there now."""
 
     pages: ManifestStore
-    look: Callable[[], BucketContents]
+    scan: Callable[[], BucketContents]
 
     @property
     def _bucket(self) -> Bucket:
@@ -43,9 +43,9 @@ class Collector:
         Raise Refused, with the date, while something of it is locked, and VerificationFailed where others
         could not be brought back without it, or nobody knows; nothing was changed then.
         """
-        found = self.look()
+        found = self.scan()
         self._require_readable(found)
-        self._require_others_hold(found, backup, name)
+        self._require_others_intact(found, backup, name)
         mine = needed_by(_only(found, backup)) - needed_by(found, without=backup)
         manifest = self.pages.layout.manifest(backup)
         for key in (manifest, *(self.pages.layout.whole(stream) for stream in mine)):
@@ -92,7 +92,7 @@ class Collector:
         self._bucket.erase(key)
         if all(e.key in known for e in self._bucket.list(layout.backups) if layout.backup_of(e.key)):
             return False
-        found = self.look()
+        found = self.scan()
         whole = {**found.whole, stream: datetime.max.replace(tzinfo=UTC)}
         if not found.unreadable and stream not in needed_by(replace(found, whole=whole)):
             return False
@@ -122,8 +122,8 @@ class Collector:
         """
         self._require_readable(found)
         broken = set(found.incomplete())
-        unsure = {part.line for m in found.manifests if m.backup in broken for part in m.parts}
-        unneeded = {s for s in (*found.whole, *found.begun) if s.line not in unsure} - needed_by(found)
+        unsure = {part.dataset for m in found.manifests if m.backup in broken for part in m.parts}
+        unneeded = {s for s in (*found.whole, *found.begun) if s.dataset not in unsure} - needed_by(found)
         written = {stream: self._written(found, stream) for stream in unneeded}
         last = max((at for s, at in found.whole.items() if s not in unneeded), default=None)
         open_ = [s for s in unneeded if last is None or written[s] > last]
@@ -151,12 +151,12 @@ class Collector:
                 f"needs, and none is taken away: {problem}"
             )
 
-    def _require_others_hold(self, found: BucketContents, backup: str, name: str) -> None:
+    def _require_others_intact(self, found: BucketContents, backup: str, name: str) -> None:
         """Raise VerificationFailed where a chain is broken, or would be taken for it without this backup."""
-        mine = {part.line for m in found.manifests if m.backup == backup for part in m.parts}
+        mine = {part.dataset for m in found.manifests if m.backup == backup for part in m.parts}
         others = found.without(backup)
         broken = set(found.incomplete()) - {backup}
-        near = [m for m in others.manifests if m.backup in broken and mine & {p.line for p in m.parts}]
+        near = [m for m in others.manifests if m.backup in broken and mine & {p.dataset for p in m.parts}]
         for lacking in near[:1]:
             raise VerificationFailed(
                 f"{name} is not taken away: the backup {lacking.called} lacks a stream, so that nobody knows "

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
-_STREAM = re.compile(r"(?P<line>[^@]+)/@(?P<guid>[0-9]{1,20})-(?:full|from-(?P<base>[0-9]{1,20}))")
+_STREAM = re.compile(r"(?P<dataset>[^@]+)/@(?P<guid>[0-9]{1,20})-(?:full|from-(?P<base>[0-9]{1,20}))")
 _SEGMENT = re.compile(r"(?P<number>[0-9]{8,10})\.(?P<digest>[0-9a-f]{64})")
 
 MOST_NAME = 256
@@ -24,16 +24,16 @@ MANIFEST, BEGUN, WHOLE = "manifest.json", "begun.json", "stream.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class StreamId:
-    """The identity of a stream: of the snapshot `guid` of the line, from the snapshot `base` on, or (None)
+    """The identity of a stream: of the snapshot `guid` of the dataset, from the snapshot `base` on, or (None)
     full."""
 
-    line: str
+    dataset: str
     guid: int
     base: int | None
 
     def __str__(self) -> str:
         way = "full" if self.base is None else f"from-{self.base}"
-        return f"{self.line}/@{self.guid}-{way}"
+        return f"{self.dataset}/@{self.guid}-{way}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +72,10 @@ class Layout:
         """
         path, _, last = key.removeprefix(self.streams).rpartition("/")
         found = _STREAM.fullmatch(unquote(path))
-        if not found or last not in (BEGUN, WHOLE) or not _is_line(found["line"]):
+        if not found or last not in (BEGUN, WHOLE) or not _is_dataset(found["dataset"]):
             return None
         base = int(found["base"]) if found["base"] else None
-        stream = StreamId(line=found["line"], guid=int(found["guid"]), base=base)
+        stream = StreamId(dataset=found["dataset"], guid=int(found["guid"]), base=base)
         return (stream, last) if key == f"{self.streams}{_path(stream)}/{last}" else None
 
     def backup_of(self, key: str) -> str | None:
@@ -90,7 +90,7 @@ class Layout:
         return found is not None and key == self.segment(stream, *found)
 
 
-def _is_line(name: str) -> bool:
+def _is_dataset(name: str) -> bool:
     """Tell whether a dataset may be called so."""
     return name.isprintable() and len(name) < MOST_NAME
 

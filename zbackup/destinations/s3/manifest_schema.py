@@ -62,7 +62,7 @@ PageT = TypeVar("PageT", bound=BaseModel)
 
 
 class _Page(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
 class Envelope(_Page):
@@ -78,12 +78,12 @@ class StreamHeader(_Page):
 
     `segment_size` is in bytes of the send stream. `raw`: it was sent with `zfs send -w`, else with -L -e -c.
     Version 2 is of encrypted streams: its data key opens only below `root` (PREFIX/INSTANCE) and for that
-    `server`, and `seal`, its signature (hexadecimal), is an HMAC-SHA-256 of this page with seal "". Version
-    1 has none of the three.
+    `server`, and `signature` (hexadecimal; "seal" in the page) is an HMAC-SHA-256 of this page with "" there.
+    Version 1 has none of the three. `dataset` is "line" in the page.
     """
 
     version: Literal[1, 2] = 1
-    line: Name
+    dataset: Annotated[Name, Field(alias="line")]
     snapshot: Name
     guid: Guid
     base: Guid | None
@@ -94,13 +94,13 @@ class StreamHeader(_Page):
     host: Name
     root: Root = ""
     server: Name = ""
-    seal: Signature = ""
+    signature: Annotated[Signature, Field(alias="seal")] = ""
 
     @model_validator(mode="after")
     def _bound_or_not(self) -> Self:
         if self.version == 2 and self.encryption is None:
             raise ValueError("version 2 is of encrypted streams")
-        if self.version == 1 and (self.root or self.server or self.seal):
+        if self.version == 1 and (self.root or self.server or self.signature):
             raise ValueError("version 1 is not signed")
         return self
 
@@ -111,7 +111,7 @@ class StreamHeader(_Page):
 
     def to_sign(self) -> bytes:
         """The bytes that the signature is of."""
-        return to_json(self.model_copy(update={"seal": ""}))
+        return to_json(self.model_copy(update={"signature": ""}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="forbid"))
@@ -130,16 +130,16 @@ class StreamIndex(_Page):
     """A stream that is whole in the bucket. `size` is of the send stream itself.
 
     `tree_sha256` is the SHA-256 of the SHA-256s of what each segment holds of the send stream, in order.
-    Pages of earlier times have `sha256` instead, that of the send stream. `seal`, its signature
-    (hexadecimal), is the HMAC-SHA-256 of this page with seal "", by the stream's data key; "" if there is no
-    key."""
+    Pages of earlier times have `sha256` instead, that of the send stream. `signature`
+    ("seal" in the page) is the HMAC-SHA-256 of this page with "" there, by the stream's data key; "" if there
+    is no key."""
 
     begun: StreamHeader
     size: Count
     sha256: Digest | None = None
     tree_sha256: Digest | None = None
     segments: Annotated[tuple[Segment, ...], Field(max_length=MOST_SEGMENTS)]
-    seal: Signature = ""
+    signature: Annotated[Signature, Field(alias="seal")] = ""
 
     @model_serializer(mode="wrap")
     def _dumped(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
@@ -149,13 +149,13 @@ class StreamIndex(_Page):
 
     def to_sign(self) -> bytes:
         """The bytes that the signature is of."""
-        return to_json(self.model_copy(update={"seal": ""}))
+        return to_json(self.model_copy(update={"signature": ""}))
 
 
 class PartPage(_Page):
     """One dataset of a backup: its stream, and the SHA-256 of the stream's page."""
 
-    line: Name
+    dataset: Annotated[Name, Field(alias="line")]
     snapshot: Name
     guid: Guid
     base: Guid | None
@@ -168,8 +168,8 @@ class PartPage(_Page):
 class Manifest(_Page):
     """A backup that is committed. `record` is as zbackup writes it on snapshots, without the prefix.
 
-    Versions 2 and 3 are signed: `seal`, its signature (hexadecimal), is the HMAC-SHA-256 of this page with
-    seal "", by a key of its own that is in `encryption`. In version 3 that key opens only below `root`
+    Versions 2 and 3 are signed: `signature` ("seal" in the page) is the HMAC-SHA-256 of this page with ""
+    there, by a key of its own that is in `encryption`. In version 3 that key opens only below `root`
     (PREFIX/INSTANCE), and for the server that the record names. `withdrawn`: it was taken back in the moment
     of its commit."""
 
@@ -179,13 +179,13 @@ class Manifest(_Page):
     record: dict[Name, str]
     parts: Annotated[tuple[PartPage, ...], Field(max_length=10_000)]
     encryption: Envelope | None = None
-    seal: Signature = ""
+    signature: Annotated[Signature, Field(alias="seal")] = ""
     root: Root = ""
     withdrawn: bool = False
 
     @model_validator(mode="after")
     def _signed_or_not(self) -> Self:
-        if (self.version > 1) != (self.encryption is not None) or (self.version == 1 and self.seal):
+        if (self.version > 1) != (self.encryption is not None) or (self.version == 1 and self.signature):
             raise ValueError("versions 2 and 3 are signed, and version 1 is not")
         if self.version < 3 and self.root:
             raise ValueError("only version 3 has a root")
@@ -215,14 +215,16 @@ class Manifest(_Page):
 
     def to_sign(self) -> bytes:
         """The bytes that the signature is of."""
-        return to_json(self.model_copy(update={"seal": ""}))
+        return to_json(self.model_copy(update={"signature": ""}))
 
 
 def to_json(page: BaseModel) -> bytes:
     """One line, keys in a fixed order: the same page is always the same bytes."""
     if isinstance(page, StreamIndex) and page.segments:
         return _with_segments(to_json(page.model_copy(update={"segments": ()})), page.segments)
-    return json.dumps(page.model_dump(mode="json"), sort_keys=True, separators=(",", ":")).encode("ascii")
+    return json.dumps(
+        page.model_dump(mode="json", by_alias=True), sort_keys=True, separators=(",", ":")
+    ).encode("ascii")
 
 
 def _with_segments(page: bytes, segments: Iterable[Segment]) -> bytes:

@@ -108,7 +108,7 @@ class ManifestStore:
         """Raise VerificationFailed when what the manifest says of the stream is not true, or the manifest was
         changed, and Refused when the key that proves it is not here."""
         where = f"{self.bucket.address}/{self.layout.manifest(manifest.backup)}"
-        parts = [p for p in manifest.parts if (p.line, p.guid) == (stream.line, stream.guid)]
+        parts = [p for p in manifest.parts if (p.dataset, p.guid) == (stream.dataset, stream.guid)]
         if any(p.stream_sha256 != proven.sha256 for p in parts if p.base == stream.base):
             raise VerificationFailed(f"the page of {stream} is not the one that {where} was written for")
         if not parts or proven.page.begun.encryption is None:

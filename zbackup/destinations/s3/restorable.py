@@ -20,7 +20,7 @@ _LACKING = "a stream that it needs is gone or damaged: zbackup verify --at says 
 def copies_of(found: BucketContents, address: str, *, keyless: bool) -> Copies:
     """The committed backups of which every stream is there. `keyless`: no key is here to prove signatures by.
 
-    Their snapshots are what a receiver would have, in the lines' names; `createtxg` is just their order here.
+    Their snapshots are what a receiver would have, as a receiver names them; `createtxg` is their order here.
     """
     held = in_order(found)
     by_backup: dict[str, dict[int, CommittedPart]] = {}
@@ -54,7 +54,7 @@ def _record(manifest: Manifest) -> Record:
     if record is None or len(record.members) != len(manifest.parts):
         raise ValueError("it has no record of that many datasets")
     for part in manifest.parts:
-        bounds.zfs_name(part.line)
+        bounds.zfs_name(part.dataset)
         bounds.zfs_name(part.snapshot)
     return record
 
@@ -62,7 +62,7 @@ def _record(manifest: Manifest) -> Record:
 def _snapshot(record: Record, held: CommittedPart, rank: int, *, alone: bool) -> Snapshot:
     """`alone`: no other backup needs its stream."""
     return Snapshot(
-        dataset=held.part.line,
+        dataset=held.part.dataset,
         name=held.part.snapshot,
         guid=held.part.guid,
         createtxg=rank,
@@ -75,11 +75,11 @@ def _snapshot(record: Record, held: CommittedPart, rank: int, *, alone: bool) ->
 def legs_to(
     found: BucketContents, wanted: Sequence[Snapshot], named: Callable[[StreamId], str]
 ) -> list[StreamStep]:
-    """The streams that bring these copies of a line. Where none leads on from one, a full stream is the next.
+    """The streams that bring these copies of one dataset. Where none leads on from one, a full one is next.
 
     `named` is what the snapshot is called that a stream makes. Raise VerificationFailed when one is gone.
     """
-    known = {(p.line, p.guid): p.snapshot for m in found.manifests for p in m.parts}
+    known = {(p.dataset, p.guid): p.snapshot for m in found.manifests for p in m.parts}
     ways = ChainIndex(found)
     stream_steps: list[StreamStep] = []
     before: list[StreamId] = []
@@ -89,7 +89,7 @@ def legs_to(
             raise VerificationFailed(f"a stream that {copy} needs is gone")
         goes_on = streams[: len(before)] == before
         for stream in streams[len(before) :] if goes_on else streams:
-            name = known.get((stream.line, stream.guid)) or named(stream)
+            name = known.get((stream.dataset, stream.guid)) or named(stream)
             base = stream_steps[-1].copy if stream.base is not None else None
             stream_steps.append(StreamStep(replace(copy, name=name, guid=stream.guid), base))
         before = streams
@@ -103,15 +103,15 @@ def needed_by(found: BucketContents, without: str = "") -> set[StreamId]:
     """
     leading: dict[tuple[str, int], list[StreamId]] = {}
     for stream in found.whole:
-        leading.setdefault((stream.line, stream.guid), []).append(stream)
+        leading.setdefault((stream.dataset, stream.guid), []).append(stream)
     others = [m for m in found.manifests if m.record.get("backup") != without]
-    waiting = [(part.line, part.guid) for manifest in others for part in manifest.parts]
+    waiting = [(part.dataset, part.guid) for manifest in others for part in manifest.parts]
     seen = set(waiting)
     needed: set[StreamId] = set()
     while waiting:
         for stream in leading.get(waiting.pop(), ()):
             needed.add(stream)
-            if stream.base is not None and (base := (stream.line, stream.base)) not in seen:
+            if stream.base is not None and (base := (stream.dataset, stream.base)) not in seen:
                 seen.add(base)
                 waiting.append(base)
     return needed

@@ -171,7 +171,7 @@ def store(
         tree_sha256=tree.digest(),
         segments=tuple(segments),
     )
-    return page.model_copy(update={"seal": way.key.mac(page.to_sign())}) if way.key else page
+    return page.model_copy(update={"signature": way.key.mac(page.to_sign())}) if way.key else page
 
 
 @contextmanager

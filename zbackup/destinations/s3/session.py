@@ -15,7 +15,7 @@ from zbackup.destinations.archive_leftovers import leftovers, orphan, remove_lef
 from zbackup.destinations.archived_bytes import paced, proven
 from zbackup.destinations.copies import Copies, StreamStep
 from zbackup.destinations.s3.cache import NO_CACHE
-from zbackup.destinations.s3.catalog import look
+from zbackup.destinations.s3.catalog import scan
 from zbackup.destinations.s3.chains import BucketContents, inventory_of
 from zbackup.destinations.s3.client import Bucket
 from zbackup.destinations.s3.commit import Committer
@@ -78,7 +78,7 @@ class S3Session:
         return inventory_of(found, self.address, self.storing.chains, self.now())
 
     def found(self) -> BucketContents:
-        return look(self.pages, self.storing.parallel)
+        return scan(self.pages, self.storing.parallel)
 
     def copies(self) -> Copies:
         return copies_of(self.found(), self.address, keyless=self.storing.keys is None)
@@ -89,7 +89,7 @@ class S3Session:
     def size(self, step: StreamStep) -> int:
         stream = _stream_of(step)
         known = (p for m in self.pages.known.values() for p in m.parts)
-        return next((p.size for p in known if (p.line, p.guid, p.base) == astuple(stream)), 0)
+        return next((p.size for p in known if (p.dataset, p.guid, p.base) == astuple(stream)), 0)
 
     def _called(self, stream: StreamId) -> str:
         begun = StreamHeaders(self.pages).of(stream)
@@ -122,7 +122,7 @@ class S3Session:
         )
         # What is proven is what is there, and not what was read of it before.
         self.pages.known.clear()
-        return verifier.verify(look(replace(self.pages, cache=NO_CACHE), self.storing.parallel))
+        return verifier.verify(scan(replace(self.pages, cache=NO_CACHE), self.storing.parallel))
 
     def orphans(self) -> tuple[str, ...]:
         streams = self._collector.orphans(self.found(), self._now())
@@ -146,7 +146,7 @@ class S3Session:
         return self.bucket.time(self.layout.streams)
 
     def store(self, part: OutgoingStream, sender: Command, meter: Meter) -> int:
-        stream = StreamId(line=part.line, guid=part.guid, base=part.base)
+        stream = StreamId(dataset=part.dataset, guid=part.guid, base=part.base)
         begun = self._begun(stream)
         page: StreamIndex | None = None
         with reading(sender) as source:
@@ -196,9 +196,9 @@ class S3Session:
     def _key(self, stream: StreamId, header: StreamHeader) -> DataKey | None:
         return self.pages.signing.open_stream(stream, header, f"{self.address}: {stream}")
 
-    def abort(self, line: str) -> None:
+    def abort(self, dataset: str) -> None:
         found = self.found()
-        for stream in [s for s in found.begun if s.line == line and s not in found.whole]:
+        for stream in [s for s in found.begun if s.dataset == dataset and s not in found.whole]:
             try:
                 for entry in self.bucket.list(self.layout.segments(stream)):
                     if self.layout.is_segment(stream, entry.key):
@@ -220,7 +220,7 @@ class S3Session:
 
     def _beginning(self, stream: StreamId, part: OutgoingStream, first: Piece) -> StreamAccess:
         begun = StreamHeader(
-            line=part.line,
+            dataset=part.dataset,
             snapshot=part.name,
             guid=part.guid,
             base=part.base,
@@ -270,4 +270,6 @@ class S3Session:
 
 
 def _stream_of(step: StreamStep) -> StreamId:
-    return StreamId(line=step.copy.dataset, guid=step.copy.guid, base=step.base.guid if step.base else None)
+    return StreamId(
+        dataset=step.copy.dataset, guid=step.copy.guid, base=step.base.guid if step.base else None
+    )

@@ -41,7 +41,7 @@ class Signatures:
         key, envelope = new_data_key(keys, scope)
         given = {"version": 2, "encryption": envelope, "root": self.root, "server": server}
         header = begun.model_copy(update=given)
-        return key, header.model_copy(update={"seal": key.mac(header.to_sign(), _HEADER)})
+        return key, header.model_copy(update={"signature": key.mac(header.to_sign(), _HEADER)})
 
     def open_stream(self, stream: StreamId, header: StreamHeader, where: str) -> DataKey | None:
         """The stream's key, with the header proven; None when the stream is not encrypted.
@@ -49,7 +49,7 @@ class Signatures:
         Raise VerificationFailed when the header is another stream's, was changed or is of another root, and
         Refused without the key.
         """
-        if (header.line, header.guid, header.base) != (stream.line, stream.guid, stream.base):
+        if (header.dataset, header.guid, header.base) != (stream.dataset, stream.guid, stream.base):
             raise VerificationFailed(f"{where} belongs to another stream: the object was moved or replaced")
         if header.encryption is None:
             return None
@@ -59,7 +59,7 @@ class Signatures:
         self._require_root(header.root, where)
         scope = Scope(about=str(stream), root=header.root, server=header.server)
         key = data_key(self.keys, header.encryption, scope)
-        if key and not is_signature(header.seal, key.mac(header.to_sign(), _HEADER)):
+        if key and not is_signature(header.signature, key.mac(header.to_sign(), _HEADER)):
             raise VerificationFailed(f"{where} was changed since it was written")
         return key
 
@@ -68,9 +68,9 @@ class Signatures:
         if self.keys is None:
             raise AssertionError("who has no key signs nothing")
         key, envelope = new_data_key(self.keys, _scope(manifest, self.root))
-        given = {"version": 3, "encryption": envelope, "root": self.root, "seal": ""}
+        given = {"version": 3, "encryption": envelope, "root": self.root, "signature": ""}
         page = manifest.model_copy(update=given)
-        return page.model_copy(update={"seal": key.mac(to_json(page))})
+        return page.model_copy(update={"signature": key.mac(to_json(page))})
 
     def prove(self, manifest: Manifest, where: str) -> None:
         """Raise Refused without the key, and VerificationFailed when the signature is not of this page, or
@@ -81,7 +81,7 @@ class Signatures:
             self._require_root(manifest.root, where)
         root = manifest.root if manifest.version == 3 else None
         key = data_key(self.keys, manifest.encryption, _scope(manifest, root))
-        if key and not is_signature(manifest.seal, key.mac(manifest.to_sign())):
+        if key and not is_signature(manifest.signature, key.mac(manifest.to_sign())):
             raise VerificationFailed(f"{where} was changed since it was written")
 
     def _require_root(self, root: str, where: str) -> None:

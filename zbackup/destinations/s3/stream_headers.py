@@ -130,5 +130,5 @@ class StreamHeaders:
     def _prove(self, stream: StreamId, header: StreamHeader, where: str) -> None:
         if self.pages.signing.keys is not None:
             self.pages.signing.open_stream(stream, header, where)
-        elif (header.line, header.guid, header.base) != (stream.line, stream.guid, stream.base):
+        elif (header.dataset, header.guid, header.base) != (stream.dataset, stream.guid, stream.base):
             raise VerificationFailed(f"{where} belongs to another stream: the object was moved or replaced")

@@ -19,7 +19,7 @@ SHOWN = 3
 
 @dataclass(slots=True, kw_only=True)
 class Verifier:
-    """Every stream is looked at once, however many backups need it.
+    """Every stream is verified at once, however many backups need it.
 
     `read` proves a stream, of which it returns the bytes (None: not asked for).
     """
@@ -28,7 +28,7 @@ class Verifier:
     layout: Layout
     pages: ManifestStore
     read: Callable[[StreamId], int] | None
-    _known: dict[StreamId, "_Looked"] = field(default_factory=dict)
+    _known: dict[StreamId, "_Verified"] = field(default_factory=dict)
 
     def verify(self, found: BucketContents) -> Iterator[Checked]:
         """One after the other, also those of which streams are gone; not one that is pruned meanwhile."""
@@ -39,16 +39,16 @@ class Verifier:
             problems: list[str] = []
             read = 0
             for part in manifest.parts:
-                streams = ways.to(part.line, part.guid)
+                streams = ways.to(part.dataset, part.guid)
                 if streams is None:
-                    problems.append(f"a stream of {part.line}@{part.snapshot} or of its bases is gone")
+                    problems.append(f"a stream of {part.dataset}@{part.snapshot} or of its bases is gone")
                 for stream in streams or ():
                     fresh = stream not in self._known
-                    looked = self._stream(stream)
-                    problems += looked.problems
-                    if looked.page:
-                        problems += self._disagreement(manifest, stream, looked.page)
-                    read += looked.read if fresh else 0
+                    verified = self._stream(stream)
+                    problems += verified.problems
+                    if verified.page:
+                        problems += self._disagreement(manifest, stream, verified.page)
+                    read += verified.read if fresh else 0
             backup = manifest.record.get("backup", "")
             # A manifest goes first: of a backup that is pruned nothing is missing.
             if problems and not self.bucket.has(self.layout.manifest(backup)):
@@ -56,19 +56,19 @@ class Verifier:
             name = manifest.parts[0].snapshot if manifest.parts else ""
             yield Checked(backup=backup, name=name, problems=tuple(problems), read=read)
 
-    def _stream(self, stream: StreamId) -> "_Looked":
+    def _stream(self, stream: StreamId) -> "_Verified":
         if stream not in self._known:
-            looked = self._known[stream] = _Looked()
+            verified = self._known[stream] = _Verified()
             try:
                 proven = self.pages.whole(stream)
-                looked.page = _without_segments(proven)
-                looked.problems += self._lacking(stream, proven.page)
+                verified.page = _without_segments(proven)
+                verified.problems += self._lacking(stream, proven.page)
                 if problem := StreamHeaders(self.pages).problem(stream, proven.page.begun):
-                    looked.problems.append(problem)
-                if self.read and not looked.problems:
-                    looked.read = self.read(stream)
+                    verified.problems.append(problem)
+                if self.read and not verified.problems:
+                    verified.read = self.read(stream)
             except (VerificationFailed, NotFound, Refused) as wrong:
-                looked.problems.append(str(wrong))
+                verified.problems.append(str(wrong))
         return self._known[stream]
 
     def _disagreement(self, manifest: Manifest, stream: StreamId, page: Proven) -> list[str]:
@@ -94,7 +94,7 @@ def _without_segments(proven: Proven) -> Proven:
 
 
 @dataclass(slots=True)
-class _Looked:
+class _Verified:
     """The result of looking at a stream; `page` is None when it is not sound, `read` in bytes."""
 
     page: Proven | None = None
