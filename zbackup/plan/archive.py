@@ -64,11 +64,13 @@ def plan_archive(
     if here[0].number > newest.file.number:
         gap = f"of the log nothing is left from {newest.end} to {here[0].begins}"
         return ArchivePlan(appends=_from(server, epoch, None, here, {}, most), gap=gap)
-    before = there[max(same)] if same else None
-    rest = [file for file in here if not before or file.number > before.file.number]
-    follows = epoch if before and before.closed else rest[0].follows if rest and not before else None
+    other, follows = here, here[0].follows
+    if same:
+        before = there[max(same)]
+        other = [file for file in here if file.number > before.file.number]
+        follows = epoch if before.closed else None
     return ArchivePlan(
-        appends=_from(server, epoch + 1, follows, rest, {}, most),
+        appends=_from(server, epoch + 1, follows, other, {}, most),
         new_epoch=f"the server's log is not what was archived up to {newest.end}",
     )
 

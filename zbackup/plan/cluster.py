@@ -77,7 +77,7 @@ def newest(members: Mapping[str, MemberFacts], zone: ZoneInfo) -> ClusterTime:
             f"how far the log of {', '.join(unknown)} leads is not known: take a backup (zbackup snapshot)"
         )
     at = min(facts.end for facts in members.values() if facts.end is not None)
-    require_held(at, members, zone)
+    require_covered(at, members, zone)
     return at
 
 
@@ -89,9 +89,9 @@ def newest_or_none(members: Mapping[str, MemberFacts], zone: ZoneInfo) -> Cluste
         return None
 
 
-def require_held(at: ClusterTime, members: Mapping[str, MemberFacts], zone: ZoneInfo) -> None:
+def require_covered(at: ClusterTime, members: Mapping[str, MemberFacts], zone: ZoneInfo) -> None:
     """Raise NotRecoverable, with each member's window, when one of them does not hold the cluster time."""
-    lacking = [name for name, facts in members.items() if not holds(facts, at)]
+    lacking = [name for name, facts in members.items() if not covers(facts, at)]
     if not lacking:
         return
     shared = common(members)
@@ -107,7 +107,7 @@ def require_held(at: ClusterTime, members: Mapping[str, MemberFacts], zone: Zone
     )
 
 
-def holds(facts: MemberFacts, at: ClusterTime) -> bool:
+def covers(facts: MemberFacts, at: ClusterTime) -> bool:
     """Tell whether a member can be restored to a cluster time, by its window and by its log's end."""
     wanted = at.at + SECOND if at.increment else at.at
     reached = facts.end is not None and at <= facts.end

@@ -113,3 +113,9 @@ def test_the_latest_is_the_newest_backup_only_where_no_log_leads_on() -> None:
     newer = backup(3, 30, 30)
     assert latest_as_it_is([*ALONE, newer]) is None
     assert at(20.5) - NOON == timedelta(seconds=20.5)
+
+
+def test_of_backups_without_a_log_the_newest_that_is_not_behind_the_moment_is_offered() -> None:
+    for moment, name in ((20.5, "zbackup-2"), (20.4, "zbackup-1"), (10.25, "zbackup-1"), (10, "zbackup-2")):
+        with pytest.raises(Refused, match=name):
+            plan_recovery(at(moment), NOW, ALONE, UTC)

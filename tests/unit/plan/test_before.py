@@ -11,9 +11,10 @@ from tests.unit.samples import NOON, at, backup, lacking_one
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotFound, NotRecoverable
 from zbackup.model.log import Transaction, position_of
+from zbackup.model.record import ARCHIVED
 from zbackup.model.target import BeforeTransaction
 from zbackup.model.transaction_name import parse_transaction
-from zbackup.plan.recovery.before_transaction import covering, log_holders, plan_before, plan_unseen
+from zbackup.plan.recovery.before_transaction import covering, plan_before, plan_unseen, with_known_log
 from zbackup.plan.recovery.coverage import continues
 from zbackup.plan.recovery.recovery import RecoveryPlan
 
@@ -73,7 +74,7 @@ def test_every_plan_keeps_the_rules(backups: list[Backup], start: int, length: i
     reaching = [
         (b, h)
         for b in bases
-        for h in log_holders(backups)
+        for h in with_known_log(backups)
         if continues(h, b) and position_of(h.record.log_to) >= position_of(target.transaction.end)
     ]
     if found.log is None:
@@ -208,3 +209,47 @@ def test_a_gtid_is_looked_for_in_what_was_recorded_of_them() -> None:
     assert (found.base.name, found.log and found.log.name) == ("zbackup-2", "zbackup-3")
     with pytest.raises(NotFound):
         plan_unseen(parse_transaction("0-1-3"), backups, base="zbackup-9")
+
+
+def test_of_parts_that_only_just_touch_the_longest_is_enough() -> None:
+    parts = [held(1, 0, 10), held(2, 5, 15), held(3, 10, 20)]
+    assert covering(parts) == [parts[2], parts[0]]
+    assert covering([]) == []
+    assert covering([held(1, 0, 4), held(2, 1, 6), parts[2]]) == [parts[2], held(2, 1, 6), held(1, 0, 4)]
+
+
+def test_what_is_read_continues_the_base_that_was_chosen() -> None:
+    """Archived log behind an older backup counts as taken then, and holds the transaction, too."""
+    archived = held(1, 0, 30, purpose="log", server={ARCHIVED: "1"})
+    backups = [held(1, 0, 5), archived, held(2, 0, 15), held(3, 0, 30)]
+    found = plan_unseen(parse_transaction("binlog.000001:20"), backups)
+    assert (found.base, found.log) == (backups[2], backups[3])
+    gtids = [held(1, 0, 5, gtid="0-1-1"), archived]
+    assert plan_unseen(parse_transaction("0-1-9"), gtids).log is archived, "no listing tells which are in it"
+
+
+def test_a_backup_of_which_no_log_is_known_is_no_base_for_a_transaction() -> None:
+    unknown = backup(1, 7, 7)
+    with pytest.raises(NotFound, match="there is no finished backup zbackup-1 to start from"):
+        plan_unseen(parse_transaction("binlog.000001:20"), [unknown, held(2, 0, 30)], base="zbackup-1")
+    unfinished = backup(3, None, None, log_id="a", log_from="binlog.000001:0", log_to="binlog.000001:40")
+    assert with_known_log([unknown, unfinished, lacking_one(held(2, 0, 30))]) == []
+
+
+def test_what_is_said_of_a_transaction_that_no_log_holds_yet() -> None:
+    found = plan(before(20, 30), [held(1, 0, 10), held(2, 0, 30)])
+    assert (
+        found.reason
+        == "zbackup-1 is the newest backup before the transaction, zbackup-2 the first that holds it"
+    )
+    found = plan(before(20, 30), [held(1, 0, 10)])
+    assert (found.log, found.reason) == (
+        None,
+        "zbackup-1 is the newest backup before the transaction; no later one holds it yet",
+    )
+    for gtid, told in (("", "none"), ("0-1-7", "0-1-7")):
+        with pytest.raises(NotRecoverable) as refusal:
+            plan_unseen(parse_transaction("binlog.000001:20"), [held(1, 0, 20, gtid=gtid)])
+        assert str(refusal.value) == (
+            f"no backup there holds binlog.000001:20: the newest ends at binlog.000001:20, GTIDs {told}"
+        )

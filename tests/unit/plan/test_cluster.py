@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 from zbackup.model.errors import NotRecoverable, UsageError
 from zbackup.model.log import ClusterTime
 from zbackup.model.moment import Moment, parse_moment
-from zbackup.plan.cluster import MemberFacts, common, holds, newest, newest_or_none, of_moment, require_held
+from zbackup.plan.cluster import (
+    MemberFacts,
+    common,
+    covers,
+    newest,
+    newest_or_none,
+    of_moment,
+    require_covered,
+)
 from zbackup.plan.recovery.window import Range, RecoveryWindow
 
 BEGIN = 1_700_000_000
@@ -24,7 +32,7 @@ def at(second: float) -> datetime:
 def member(*ranges: tuple[float, float], end: tuple[int, int] | None = None) -> MemberFacts:
     found = tuple(Range(after=at(after), to=at(to), live=False) for after, to in ranges)
     proven = ClusterTime(BEGIN + end[0], end[1]) if end else None
-    return MemberFacts(window=RecoveryWindow(ranges=found, gaps=(), looked=True), end=proven)
+    return MemberFacts(window=RecoveryWindow(ranges=found, gaps=(), saw_live_log=True), end=proven)
 
 
 @st.composite
@@ -61,24 +69,24 @@ def test_the_newest_is_held_by_all_and_is_one_members_end(found: dict[str, Membe
         return
     ends = [facts.end for facts in found.values()]
     assert chosen in ends and all(end and chosen <= end for end in ends)
-    assert all(holds(facts, chosen) for facts in found.values())
+    assert all(covers(facts, chosen) for facts in found.values())
 
 
 @given(members(), st.integers(1, 60))
 def test_a_whole_second_is_held_where_it_is_in_the_window(found: dict[str, MemberFacts], second: int) -> None:
     wanted = ClusterTime(BEGIN + second, 0)
     if all(inside(facts, at(second)) for facts in found.values()):
-        require_held(wanted, found, ZONE)
+        require_covered(wanted, found, ZONE)
     for name, facts in found.items():
-        if not holds(facts, wanted):
+        if not covers(facts, wanted):
             with pytest.raises(NotRecoverable, match=name):
-                require_held(wanted, found, ZONE)
+                require_covered(wanted, found, ZONE)
 
 
 def test_a_refusal_says_which_members_window_ends_where() -> None:
     found = {"config": member((0, 50)), "shard0": member((10, 40)), "shard1": member((20, 60))}
     with pytest.raises(NotRecoverable) as refused:
-        require_held(ClusterTime(BEGIN + 45, 0), found, ZONE)
+        require_covered(ClusterTime(BEGIN + 45, 0), found, ZONE)
     said = str(refused.value)
     assert "is not in the window of shard0. config: after 2023-11-14 23:13:20 CET, up to" in said
     assert said.endswith(
@@ -89,18 +97,18 @@ def test_a_refusal_says_which_members_window_ends_where() -> None:
 def test_without_a_common_moment_it_says_what_to_do() -> None:
     found = {"config": member((0, 10)), "shard0": member((20, 30))}
     with pytest.raises(NotRecoverable, match="no moment that all of them hold: take a backup of each"):
-        require_held(ClusterTime(BEGIN + 5, 0), found, ZONE)
+        require_covered(ClusterTime(BEGIN + 5, 0), found, ZONE)
     with pytest.raises(NotRecoverable, match="how far the log of config, shard0 leads is not known"):
         newest(found, ZONE)
 
 
 def test_within_a_second_the_log_has_to_reach_its_end_or_be_proven() -> None:
     wanted = ClusterTime(BEGIN + 10, 7)
-    assert not holds(member((0, 10)), wanted)
-    assert holds(member((0, 11)), wanted)
-    assert holds(member((0, 10), end=(10, 7)), wanted)
-    assert not holds(member((0, 10), end=(10, 6)), wanted)
-    assert not holds(member((10, 20), end=(20, 1)), wanted), "the base may hold what was at that second"
+    assert not covers(member((0, 10)), wanted)
+    assert covers(member((0, 11)), wanted)
+    assert covers(member((0, 10), end=(10, 7)), wanted)
+    assert not covers(member((0, 10), end=(10, 6)), wanted)
+    assert not covers(member((10, 20), end=(20, 1)), wanted), "the base may hold what was at that second"
 
 
 @pytest.mark.parametrize(
@@ -119,8 +127,8 @@ def test_a_part_of_a_second_is_refused_and_what_counts_from_now_is_rounded() -> 
 
 def test_a_whole_second_needs_no_more_than_itself_and_one_within_needs_its_end() -> None:
     facts = member((0, 10))
-    assert holds(facts, ClusterTime(BEGIN + 10, 0)) and not holds(facts, ClusterTime(BEGIN + 10, 1))
-    assert holds(facts, ClusterTime(BEGIN + 9, 1))
+    assert covers(facts, ClusterTime(BEGIN + 10, 0)) and not covers(facts, ClusterTime(BEGIN + 10, 1))
+    assert covers(facts, ClusterTime(BEGIN + 9, 1))
     assert newest({"a": member((0, 10), end=(7, 3)), "b": member((0, 10), end=(8, 1))}, ZONE) == ClusterTime(
         BEGIN + 7, 3
     )

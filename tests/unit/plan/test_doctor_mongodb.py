@@ -62,3 +62,32 @@ def test_records_that_are_larger_than_blocks() -> None:
     (finding,) = found(FULL, recordsize=131072)
     assert (finding.subject, finding.severity) == ("recordsize", "advice")
     assert finding.fix == "zfs set recordsize=32K 'tank/my db'"
+
+
+def test_an_oplog_is_large_enough_up_to_the_bound() -> None:
+    tenth = replace(FULL, used=99 * MIB, span_s=3 * HOUR)
+    assert lasts(tenth) == 30 * HOUR and lasts(replace(tenth, used=99 * MIB - 1)) is None
+    day = replace(FULL, span_s=24 * HOUR)
+    assert found(day) == found(day, None) == () and len(found(replace(day, span_s=24 * HOUR - 1))) == 1
+    assert [f.severity for f in found(replace(FULL, span_s=20 * HOUR), 10 * HOUR)] == ["warning"]
+    assert [f.severity for f in found(replace(FULL, span_s=20 * HOUR - 1), 10 * HOUR)] == ["critical"]
+    assert [f.text for f in found(replace(FULL, span_s=HOUR), None)] == ["the oplog holds 1 hours"]
+    (short,) = found(replace(FULL, span_s=HOUR - 60), 600)
+    assert short.text == "the oplog holds 59 minutes, and a snapshot is taken every 10 minutes"
+
+
+def test_the_dataset_of_the_data_is_the_one_that_is_looked_at() -> None:
+    large = {"recordsize": "131072"}
+    datasets = (
+        Dataset(name="tank/off", guid=3, mountpoint=None),
+        Dataset(name="tank", guid=2, mountpoint="/x"),
+    )
+    settings = (
+        DatasetSettings(name="tank", values=large),
+        DatasetSettings(name="tank/my db", values={"recordsize": "65536"}),
+    )
+    assert examine(FULL, None, (*datasets, *DATASETS), settings) == ()
+    assert examine(FULL, None, datasets, settings) == (), "none of them is the data's"
+    home = Dataset(name="tank/db", guid=4, mountpoint="/srv/my db")
+    (advice,) = examine(FULL, None, (home,), (DatasetSettings(name="tank/db", values=large),))
+    assert advice.fix == "zfs set recordsize=32K tank/db"

@@ -25,7 +25,7 @@ from zbackup.model.shipping import COMMITTED, PARTS, commit_properties
 from zbackup.model.snapshot import Snapshot
 from zbackup.model.target import BeforeTransaction
 from zbackup.model.transaction_name import FilePosition, Gtid
-from zbackup.plan.recovery.before_transaction import covering, log_holders, plan_before, plan_unseen
+from zbackup.plan.recovery.before_transaction import covering, plan_before, plan_unseen, with_known_log
 from zbackup.plan.recovery.recovery import drill_target, plan_recovery
 from zbackup.plan.recovery.window import LiveLog, recovery_window
 from zbackup.plan.retention.retention import plan_retention
@@ -79,7 +79,7 @@ def plans_end(backups: Sequence[Backup], rules: Retention, reading: Reading) -> 
     for target in (NOON, now, *(b.record.complete_to for b in backups if b.record.complete_to)):
         ends(lambda target=target: plan_recovery(target, max(now, target), backups, BERLIN))  # type: ignore[misc]
     ends(lambda: drill_target(backups))
-    covering(log_holders(backups))
+    covering(with_known_log(backups))
     for name in (
         Gtid("mysql", PLAIN.server_uuid, 5),
         Gtid("mariadb", "0-1", 5),

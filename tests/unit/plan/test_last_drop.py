@@ -163,3 +163,13 @@ def test_other_tables_renames_are_no_matter() -> None:
 def test_a_file_that_says_nothing_of_the_table_settles_nothing() -> None:
     assert number(told("shop.orders", "drop", ["rows", "drop"], ["upkeep"], ["drop"]).found) == 2
     assert number(told("shop.orders", "drop", ["rows"], ["upkeep"], ["drop"]).found) == 3
+
+
+@pytest.mark.parametrize(("event", "settled"), [("drop", True), ("rename away", False), ("drop all", False)])
+def test_where_nothing_is_dropped_that_was_not_there_a_drop_of_the_table_is_enough(
+    event: str, settled: bool
+) -> None:
+    for sure in (True, False):
+        seen = LastDrop("shop.orders", "drop", only_of_what_was_there=sure)
+        seen.saw(entry(1, event))
+        assert seen.ended_file() is (settled and sure)

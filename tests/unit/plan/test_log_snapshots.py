@@ -10,6 +10,7 @@ from tests.unit.plan.histories import (
     NOON,
     History,
     at_hour,
+    blocked,
     condemned,
     histories_with_gaps_in_the_log,
     made,
@@ -18,10 +19,10 @@ from tests.unit.plan.histories import (
 )
 from tests.unit.samples import lacking_one
 from zbackup.model.backup import Backup
-from zbackup.model.record import STOPPED, TIMES_OUT_OF_ORDER
+from zbackup.model.record import LOG_ENDED, STOPPED, TIMES_OUT_OF_ORDER
 from zbackup.model.retention import Retention, Span, Tier
 from zbackup.plan.retention.log_snapshots import half_destroyed, replaced, without_replaced_logs
-from zbackup.plan.retention.retention import plan_retention
+from zbackup.plan.retention.retention import Kept, RetentionPlan, plan_retention
 
 HOUR = timedelta(hours=1)
 UTC = ZoneInfo("UTC")
@@ -115,3 +116,49 @@ def test_those_that_a_killed_run_left_in_part_are_finished() -> None:
     whole, foreign = log_only(2), condemned(base(4))
     half = condemned(log_only(3))
     assert names(half_destroyed([base(1), whole, half, foreign, lacking_one(whole)])) == [half.name]
+
+
+def test_what_stands_between_decides_only_where_its_log_is_known() -> None:
+    unknown = made(2, at_hour(2), log=("", 0, 0))
+    other = made(2, at_hour(2), log=("other", 1, 2))
+    log, newer = log_only(3), base(4)
+    assert names(replaced([base(1), unknown, log, newer])) == [log.name]
+    assert replaced([base(1), other, log, newer]) == [], "a server was set up anew in between"
+    # The last in front reaches further than its own log, and the one before is of another log.
+    late = replace(base(2), record=replace(base(2).record, complete_to=at_hour(1.9)))
+    first, again = made(1, at_hour(1), log=("other", 1, 1)), made(4, at_hour(4), log=("other", 1, 4))
+    assert replaced([first, late, log, again]) == []
+    apart = replace(late, record=replace(late.record, log_id="other"))
+    assert replaced([base(1), apart, log, newer]) == [], "whichever base it is brought on from"
+
+
+def test_nothing_that_is_not_whole_or_not_its_own_goes_or_takes_the_place_of_another() -> None:
+    log, newer = log_only(2), base(3)
+    elsewhere = replace(log, snapshots=tuple(replace(s, dataset="other") for s in log.snapshots))
+    unfinished = replace(log, record=replace(log.record, as_of=None))
+    for odd in (elsewhere, unfinished, lacking_one(log), log_only(2, server={LOG_ENDED: "it is off"})):
+        assert replaced([base(1), odd, newer]) == []
+    assert replaced([base(1), log, lacking_one(newer)]) == []
+    assert replaced([base(1), log, replace(newer, record=replace(newer.record, as_of=None))]) == []
+    short = replace(newer, record=replace(newer.record, complete_to=at_hour(1.5)))
+    assert replaced([base(1), log, short]) == [], "it does not reach as far"
+    assert replaced([base(1), log, blocked(newer)]) == []
+    assert replaced([log, newer]) == []
+
+
+def test_what_is_replaced_goes_from_what_is_kept_to_what_is_destroyed() -> None:
+    plan = RetentionPlan(tuple(Kept(b, ("why",)) for b in (base(1), log_only(2), base(3))), (base(4),))
+    found = without_replaced_logs(plan)
+    assert names([k.backup for k in found.keep]) == ["zbackup-1", "zbackup-3"]
+    assert names(list(found.destroy)) == ["zbackup-2", "zbackup-4"]
+    assert without_replaced_logs(plan, {"backup-2"}) == plan
+
+
+def test_only_marked_remains_of_its_own_are_finished() -> None:
+    half = condemned(log_only(3))
+    elsewhere = replace(half, snapshots=tuple(replace(s, dataset="other") for s in half.snapshots))
+    whole = log_only(4)
+    marks = replace(whole.snapshots[0], properties=half.snapshots[0].properties)
+    marked = replace(whole, snapshots=(marks, *whole.snapshots[1:]))
+    assert half_destroyed([elsewhere, marked, lacking_one(whole)]) == []
+    assert half_destroyed([half]) == [half]

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zbackup.model.finding import Finding, Severity
-from zbackup.plan.health.notifications import Told, occasion, serious, told
+from zbackup.model.operator_notes import Problem
+from zbackup.plan.health.notifications import FORGET, Told, left, occasion, serious, told
 
 NOW = datetime(2024, 5, 1, 10, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -108,3 +109,40 @@ def test_only_what_is_bad_enough_counts() -> None:
     advice = finding("advice", "atime")
     assert serious((advice, CLOCK, POOL), "warning") == (POOL, CLOCK)
     assert serious((advice, CLOCK, POOL), "critical") == (POOL,)
+
+
+def test_what_was_absent_for_half_an_hour_is_news() -> None:
+    looks = ([POOL], [POOL, CLOCK], [POOL], [POOL, CLOCK])
+    assert steps(*looks, every=FORGET)[-1] == "problem"
+    assert steps(*looks, every=FORGET - timedelta(microseconds=1))[-1] is None
+
+
+def test_of_what_is_left_the_worst_comes_first_and_what_calls_nobody_last() -> None:
+    advice = finding("advice", "atime")
+    noted = replace(CLOCK, severity="advice", acknowledged="warning")
+    assert left([advice, noted, CLOCK, KNOWN, POOL]) == (POOL, CLOCK, KNOWN, noted)
+
+
+def test_a_problem_that_got_better_and_worse_again_is_told_by_the_worst_it_was() -> None:
+    worse = replace(CLOCK, severity="critical")
+    assert steps([worse], [CLOCK], [worse], [CLOCK]) == ["problem", None, None, None]
+    assert steps([CLOCK, worse], [CLOCK], [worse]) == ["problem", None, None]
+
+
+def test_only_what_is_acknowledged_and_bad_enough_for_it_is_told_to_a_channel_as_that() -> None:
+    noted = replace(CLOCK, severity="advice", acknowledged="warning")
+    assert steps([POOL], [noted], severity="critical") == ["problem", "better"]
+    assert steps([POOL], [replace(noted, acknowledged="critical")], severity="critical") == [
+        "problem", "acknowledged",
+    ]  # fmt: skip
+
+
+def test_a_channel_that_was_told_remembers_when() -> None:
+    before = Told({}, NOW)
+    assert told([POOL], "warning", NOW + DAY, before, None) == Told(
+        {Problem("critical", "pool"): NOW + DAY}, NOW
+    )
+    assert told([POOL], "warning", NOW, None, "problem") == Told({Problem("critical", "pool"): NOW}, NOW)
+    again = told([POOL], "warning", NOW + DAY, before, "reminder")
+    assert again and again.at == NOW + DAY
+    assert told([], "warning", NOW + DAY, before, None) is before

@@ -153,6 +153,9 @@ def replace_seen(found: Backup, end: str) -> Backup:
 
 def test_of_two_that_reach_equally_far_the_later_one_is_taken() -> None:
     assert plan(30, [backup(1, 10, 11), backup(2, 10, 21)]).base.name == "zbackup-2"
+    assert plan(30, [backup(1, 20, 21), backup(2, 10, 21)]).base.name == "zbackup-1", (
+        "by a clock that went back"
+    )
 
 
 def test_a_base_that_reaches_the_target_needs_no_other_log() -> None:

@@ -78,7 +78,7 @@ def test_a_renamed_dataset_goes_on_where_it_is() -> None:
     ]
     world.bookmarks = []
     world.take()
-    assert [(s.part.line, bool(s.origin)) for s in sends(world.plan())] == [(name, True) for name in old]
+    assert [(s.part.dataset, bool(s.origin)) for s in sends(world.plan())] == [(name, True) for name in old]
 
 
 def test_what_was_begun_is_finished_though_there_is_something_newer() -> None:
@@ -103,7 +103,7 @@ def test_a_stale_token_is_given_up_and_only_that() -> None:
     newest = world.take()
     plan = world.plan()
     assert isinstance(plan, Steps)
-    assert [s.line for s in plan.steps if isinstance(s, Abort)] == ["tank/a"]
+    assert [s.target for s in plan.steps if isinstance(s, Abort)] == ["tank/a"]
     assert shipped(world).plan() == UpToDate(newest)
 
 
@@ -149,8 +149,8 @@ def test_raw_streams_cannot_go_on_from_plain_ones() -> None:
     sources = [replace(d, encrypted=True) for d in world.sources()]
     found = plan_ship([newest], sources, world.inventory(), {}, initial=True)
     assert isinstance(found, Divergence) and "unencrypted" in found.why
-    lines = tuple(replace(line, encrypted=True) for line in world.inventory().lines)
-    plan = plan_ship([newest], sources, replace(world.inventory(), lines=lines), {}, initial=True)
+    lines = tuple(replace(line, encrypted=True) for line in world.inventory().datasets)
+    plan = plan_ship([newest], sources, replace(world.inventory(), datasets=lines), {}, initial=True)
     assert [s.part.raw for s in sends(plan)] == [True, True]
 
 
@@ -164,10 +164,10 @@ def test_a_backup_with_a_part_unmarked_is_not_committed() -> None:
     shipped(world)
     inventory = world.inventory()
     assert len(inventory.committed) == 1
-    first, second = inventory.lines
+    first, second = inventory.datasets
     unmarked = TargetDataset(name=second.name, copies=(replace(second.copies[0], marked=False),))
-    assert replace(inventory, lines=(first, unmarked)).committed == frozenset()
-    assert replace(inventory, lines=(first,)).committed == frozenset()
+    assert replace(inventory, datasets=(first, unmarked)).committed == frozenset()
+    assert replace(inventory, datasets=(first,)).committed == frozenset()
 
 
 def test_a_forged_copy_with_the_guid_of_another_hides_nothing() -> None:
@@ -175,9 +175,9 @@ def test_a_forged_copy_with_the_guid_of_another_hides_nothing() -> None:
     world.take()
     shipped(world)
     inventory = world.inventory()
-    forged = replace(inventory.lines[0].copies[0], backup="another")
+    forged = replace(inventory.datasets[0].copies[0], backup="another")
     line = TargetDataset(name="zzz", copies=(forged,))
-    assert replace(inventory, lines=(*inventory.lines, line)).committed == inventory.committed
+    assert replace(inventory, datasets=(*inventory.datasets, line)).committed == inventory.committed
 
 
 EVENTS = st.one_of(
@@ -212,7 +212,7 @@ def test_cut_anywhere_it_converges_and_is_never_wrong(events: list[tuple[object,
 
 def assert_true_to_itself(world: World) -> None:
     """What counts as committed is whole, and `up to date` is said only of what is there."""
-    there = {copy.guid for line in world.inventory().lines for copy in line.copies}
+    there = {copy.guid for line in world.inventory().datasets for copy in line.copies}
     for backup in world.backups:
         if backup.record.backup in world.inventory().committed:
             assert all(s.guid in there for s in backup.snapshots)

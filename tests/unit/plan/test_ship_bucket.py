@@ -31,7 +31,7 @@ def line(*there: Backup, bases: tuple[int, ...] = (), partial: int | None = None
 def plan(
     world: World, wanted: list[Backup], found: TargetDataset, begun: dict[str, int] | None = None
 ) -> ShipPlan:
-    inventory = Inventory(address="s3://bucket", lines=(found,))
+    inventory = Inventory(address="s3://bucket", datasets=(found,))
     return plan_ship(wanted, world.sources(), inventory, begun or {}, initial=False)
 
 
@@ -102,7 +102,7 @@ def test_an_unencrypted_line_does_not_go_on_raw() -> None:
     world = World(names=[NAME])
     first, second = world.take(), world.take()
     sources = tuple(replace(s, encrypted=True) for s in world.sources())
-    there = Inventory(address="s3://bucket", lines=(line(first, bases=(guid(first),)),))
+    there = Inventory(address="s3://bucket", datasets=(line(first, bases=(guid(first),)),))
     assert sent(plan_ship([second], sources, there, {}, initial=False)) == [(guid(second), None)]
 
 

@@ -40,7 +40,7 @@ def test_what_arrived_and_lacks_only_its_mark_is_committed_although_a_newer_one_
 def test_nothing_to_ship_is_no_divergence_and_no_first_copy() -> None:
     line = TargetDataset(name="theirs", copies=(ReceivedSnapshot(name="s", guid=5),))
     for lines in ((), (line,)):
-        there = Inventory(address="there", lines=lines)
+        there = Inventory(address="there", datasets=lines)
         assert plan_ship([], World().sources(), there, {}, initial=False) == UpToDate(None)
 
 
@@ -51,7 +51,7 @@ def test_a_container_is_no_stranger() -> None:
     assert len(sends(world.plan())) == 2
     world.there["tank/theirs"] = There(partial=7)
     found = world.plan()
-    assert isinstance(found, Divergence) and found.line == "tank/theirs"
+    assert isinstance(found, Divergence) and found.target == "tank/theirs"
 
 
 def test_a_dataset_that_no_backup_has_yet_is_no_matter() -> None:
@@ -60,7 +60,7 @@ def test_a_dataset_that_no_backup_has_yet_is_no_matter() -> None:
     world.names.append("tank/new")
     world.there["tank/new"] = There()
     found = plan_ship([backup], world.sources(), world.inventory(), {}, initial=True)
-    assert [s.part.line for s in sends(found)] == ["tank/a", "tank/a/log"]
+    assert [s.part.dataset for s in sends(found)] == ["tank/a", "tank/a/log"]
 
 
 def test_of_two_lines_with_its_snapshots_the_one_of_its_name_goes_on() -> None:
@@ -69,7 +69,7 @@ def test_of_two_lines_with_its_snapshots_the_one_of_its_name_goes_on() -> None:
     shipped(world)
     world.take()
     world.there["zzz"] = There(list(world.there["tank/a"].copies))
-    assert [s.part.line for s in sends(world.plan())] == ["tank/a", "tank/a/log"]
+    assert [s.part.dataset for s in sends(world.plan())] == ["tank/a", "tank/a/log"]
 
 
 def test_a_divergence_says_where() -> None:
@@ -79,7 +79,7 @@ def test_a_divergence_says_where() -> None:
     world.there["tank/a"].copies.append(ReceivedSnapshot(name="mine", guid=7))
     found = world.plan()
     assert isinstance(found, Divergence)
-    assert found.line == "tank/a" and "taken there, or the source was rolled back" in found.why
+    assert found.target == "tank/a" and "taken there, or the source was rolled back" in found.why
 
 
 # where a full stream can be stored beside the others
@@ -100,6 +100,6 @@ def test_the_part_that_is_lacking_of_the_newest_is_sent() -> None:
         name="s11", guid=parts[0], backup=backup.record.backup, parts=parts, marked=True
     )
     there = TargetDataset(name="tank/a", copies=(marked,), bases=(), restartable=True)
-    inventory = Inventory(address="s3://bucket", lines=(there,))
+    inventory = Inventory(address="s3://bucket", datasets=(there,))
     found = plan_ship([backup], world.sources(), inventory, {}, initial=False)
     assert sent(found) == [(parts[1], None)]

@@ -53,7 +53,7 @@ def test_what_was_begun_or_lacks_only_its_commit() -> None:
     backups = half_hourly(5)
     begun = {backups[1].snapshots[0].guid}
     copies = tuple(ReceivedSnapshot(name=s.name, guid=s.guid) for s in backups[2].snapshots)
-    there = Inventory(address="there", lines=(TargetDataset(name="x", copies=copies),))
+    there = Inventory(address="there", datasets=(TargetDataset(name="x", copies=copies),))
     assert numbers(wanted(backups, there, begun, EMPTY, (NOON, ZONE))) == [2, 3, 5]
 
 

@@ -140,3 +140,24 @@ def test_before_that_one_comes_to_before_the_moment(
     around = [(moment + timedelta(days=d)).astimezone(zone).utcoffset() or timedelta() for d in (-1, 0, 1)]
     spread = max(around) - min(around)
     assert back(forward(moment - spread, span, zone) - before, span, zone) < moment
+
+
+def test_a_date_counts_for_what_is_whole_its_own_and_a_base_and_until_it_has_come() -> None:
+    rules, now = policy("yearly for 1 year", last=1), MAY + timedelta(hours=1)
+    first, end = made(1, MAY), now + DAY
+    dated = until_date(made(2, MAY), end)
+    assert stays_until([first, dated], rules, now, BERLIN)["backup-2"] == end
+    assert "backup-2" not in stays_until([first, dated], rules, end, BERLIN)
+    most = replace(rules, keep_at_most=2 * timedelta(hours=1))
+    assert stays_until([first, dated], most, now, BERLIN)["backup-2"] == MAY + 2 * timedelta(hours=1)
+    assert stays_until([first, dated], replace(rules, keep_at_most=9 * DAY), now, BERLIN)["backup-2"] == end
+    elsewhere = replace(dated, snapshots=tuple(replace(s, dataset="other") for s in dated.snapshots))
+    unfinished = replace(dated, record=replace(dated.record, as_of=None))
+    for none in (until_date(made(2, MAY, purpose="log"), end), elsewhere, unfinished):
+        assert list(stays_until([first, none], rules, now, BERLIN)) == ["backup-1"]
+    # The later of its two ends counts, and of a log-only snapshot none takes the place of a backup.
+    assert stays_until([until_date(first, end)], rules, now, BERLIN)["backup-1"] > MAY + 360 * DAY
+    far = until_date(first, MAY + 4000 * DAY)
+    assert stays_until([far], rules, now, BERLIN)["backup-1"] == MAY + 4000 * DAY
+    assert "backup-3" in stays_until([made(1, MAY, purpose="log"), made(3, MAY)], rules, now, BERLIN)
+    assert stays_until([first], policy("yearly for 9999 years"), now, BERLIN)["backup-1"] == FOREVER

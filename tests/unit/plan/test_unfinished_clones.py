@@ -42,3 +42,8 @@ def test_an_instance_with_a_leftover_is_not_ok(
 def test_a_clone_in_use_is_nobodys_leftover() -> None:
     states: tuple[State, ...] = ("ready", "switching", "switched", "undoing")
     assert not any(is_unfinished(replace(CLONE, state=state)) for state in states)
+    assert is_unfinished(replace(CLONE, state="building"))
+    assert is_unfinished(replace(CLONE, kind="copy", state="ready")), "what was fetched belongs to a restore"
+    stopped = Leftover(clone=replace(CLONE, state="building"), running=False)
+    (said,) = judge(replace(WELL, leftovers=(stopped,)), Expected())
+    assert "its server runs" not in said.text

@@ -77,7 +77,7 @@ class World:
             )
             for name, here in sorted(self.there.items())
         ]
-        return Inventory(address="there", lines=tuple(lines))
+        return Inventory(address="there", datasets=tuple(lines))
 
     def resumable(self) -> dict[str, int]:
         """What the source can continue: the snapshot is there, and what the stream began from."""
@@ -117,7 +117,7 @@ class World:
             self._step(step)
 
     def _begin(self, step: Send) -> There:
-        here = self.there.setdefault(step.part.line, There())
+        here = self.there.setdefault(step.part.dataset, There())
         if step.token:
             assert here.partial == step.part.guid, "a token continues its own stream only"
         else:
@@ -143,7 +143,7 @@ class World:
                 guids = tuple(part.guid for part in parts)
                 assert guids == tuple(s.guid for s in backup.snapshots)
                 for part in parts:
-                    self._mark(part.line, part.guid, backup.record.backup, guids)
+                    self._mark(part.dataset, part.guid, backup.record.backup, guids)
 
     def _mark(self, line: str, guid: int, backup: str, parts: tuple[int, ...]) -> None:
         copies = self.there[line].copies

@@ -46,10 +46,11 @@ def datasets(server: Server, mountpoints: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def proposals(server: Server, wanted: Sequence[str], mountpoints: Mapping[str, str]) -> list[str]:
-    """Propose what would be better, and is the operator's to do: nothing is moved by us."""
+    """Propose what would be better for a server on these datasets, and is the operator's to do: nothing is
+    moved by us."""
     found = []
     directories = list(server.homes)
-    if server.engine != "mongodb" and len(set(server.homes.values())) == 1 and directories:
+    if server.engine != "mongodb" and len(set(server.homes.values())) == 1:
         found.append(
             "data and binary log are on one dataset: with the log on one of its own, with large records, "
             f"it compresses better: zfs create -o recordsize=128K {shlex.quote(f'{wanted[0]}/binlog')}, stop "
@@ -57,12 +58,7 @@ def proposals(server: Server, wanted: Sequence[str], mountpoints: Mapping[str, s
         )
     for name in wanted:
         mountpoint = mountpoints.get(name, "")
-        if (
-            mountpoint
-            and directories
-            and mountpoint != directories[0]
-            and directories[0].count("/") - mountpoint.count("/") > 1
-        ):
+        if mountpoint and directories[0].count("/") - mountpoint.count("/") > 1:
             found.append(f"{name} holds more than this server ({mountpoint}): all of it is in every backup")
     return found
 

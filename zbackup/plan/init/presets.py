@@ -46,7 +46,7 @@ PRESETS = (
 )
 USUAL = PRESETS[1]
 
-_HELD = {"short": "14 days", "standard": "8 weeks", "long": "2 years"}
+_LOCKED_FOR = {"short": "14 days", "standard": "8 weeks", "long": "2 years"}
 
 
 def preset(name: str) -> Preset:
@@ -62,7 +62,7 @@ def cost(chosen: Preset) -> str:
     """Say what a policy takes, in a line for people: ZFS keeps a block for as long as a snapshot has it."""
     return (
         f"about {chosen.backups} backups, one every {_spoken(chosen.snapshot)}; the pool keeps what was "
-        f"overwritten or deleted in up to {_HELD[chosen.name]}"
+        f"overwritten or deleted in up to {_LOCKED_FOR[chosen.name]}"
     )
 
 

@@ -64,7 +64,7 @@ class Chain:
         """The position of the first entry in all of it; "" where that is for the backup to say."""
         return str((*self.before, *self.files)[0].file.begin or "")
 
-    def holds(self, other: "Chain") -> bool:
+    def contains(self, other: "Chain") -> bool:
         """Tell whether, by positions alone, it holds all of another one: who has an entry of a term has all
         before it."""
         end = other.files[-1].end_position
@@ -74,7 +74,7 @@ class Chain:
     def since(self, record: Record) -> "Chain":
         """The same from the file on in which that backup's log ends, which is older maybe."""
         end, every = oplog_end(record), (*self.before, *self.files)
-        if end is None or not self.begin:
+        if end is None:
             return self
         later = [f for f in every if f.file.begin and f.file.begin.cluster_time > end.cluster_time]
         first = max(0, len(every) - len(later) - 1)
@@ -137,9 +137,7 @@ def chains_from(record: Record, files: Sequence[ArchivedFile]) -> tuple[Chain, .
         return tuple(found)
     reaching = [chain for chain in found if _passes(chain, record)]
     # One whose log another one holds, and more of it, is tried last.
-    return tuple(
-        sorted(reaching, key=lambda c: any(o.holds(c) and not c.holds(o) for o in reaching if o is not c))
-    )
+    return tuple(sorted(reaching, key=lambda c: any(o.contains(c) and not c.contains(o) for o in reaching)))
 
 
 def begins_for(record: Record, files: Sequence[ArchivedFile]) -> list[ArchivedFile]:
@@ -218,7 +216,9 @@ class _Links:
     """The files of one server, by which was seen to continue which."""
 
     def __init__(self, own: Sequence[ArchivedFile]) -> None:
-        self._own = {(f.file.epoch, f.file.number): f for f in own}
+        self._own: dict[tuple[int | None, int], ArchivedFile] = {
+            (f.file.epoch, f.file.number): f for f in own
+        }
         self._following: dict[tuple[int | None, int], list[ArchivedFile]] = {}
         for f in sorted(own, key=lambda f: f.file.epoch):
             self._following.setdefault((f.file.follows, f.file.number), []).append(f)
@@ -230,8 +230,6 @@ class _Links:
 
     def in_front(self, file: ArchivedFile) -> ArchivedFile | None:
         """The file that this one continues."""
-        if file.file.follows is None:
-            return None
         found = self._own.get((file.file.follows, file.file.number - 1))
         return found if found and file.continues(found) else None
 

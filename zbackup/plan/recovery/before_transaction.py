@@ -20,7 +20,7 @@ from zbackup.plan.recovery.recovery import RecoveryPlan, require_whole_log
 from zbackup.plan.recovery.window import moment_bases, recovery_window, usable_bases
 
 
-def log_holders(backups: Sequence[Backup]) -> list[Backup]:
+def with_known_log(backups: Sequence[Backup]) -> list[Backup]:
     """The snapshots of which it is known which log they hold."""
     return [b for b in backups if b.complete and b.finished and log_known(b.record)]
 
@@ -54,7 +54,7 @@ def plan_before(
     older = [b for b in same_log if position_of(b.record.log_to) <= begin]
     if not older:
         raise NotRecoverable(_why_none(target, now, backups, zone, base, contained=bool(same_log)))
-    holders = [h for h in log_holders(backups) if position_of(h.record.log_to) >= end]
+    holders = [h for h in with_known_log(backups) if position_of(h.record.log_to) >= end]
     at = f"{target.name} cannot be the end of a restore"
     for start in sorted(older, key=_reaching, reverse=True):
         if reaching := [h for h in holders if continues(h, start)]:
@@ -75,8 +75,8 @@ def plan_unseen(name: TransactionName, backups: Sequence[Backup], *, base: str =
     bases = [b for b in _bases(backups, base) if log_known(b.record)]
     if base and not bases:
         raise NotFound(f"there is no finished backup {base} to start from")
-    holders = [h for h in log_holders(backups) if may_hold(h, name)]
-    older = [b for b in bases if not may_hold(b, name)]
+    holders = [h for h in with_known_log(backups) if may_contain(h, name)]
+    older = [b for b in bases if not may_contain(b, name)]
     pairs = [(b, h) for b in older for h in holders if continues(h, b) and not first_break(b, h, backups)]
     logs = {b.record.log_id for b, _ in pairs}
     if len(logs) > 1:
@@ -96,7 +96,7 @@ def _bases(backups: Sequence[Backup], base: str) -> list[Backup]:
     return found or [b for b in usable_bases(backups) if base in ("", b.name)]
 
 
-def may_hold(backup: Backup, name: TransactionName) -> bool:
+def may_contain(backup: Backup, name: TransactionName) -> bool:
     """Tell whether the transaction is inside, as far as the record tells."""
     if isinstance(name, Gtid):
         # Which GTIDs were archived, no listing tells.

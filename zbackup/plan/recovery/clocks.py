@@ -56,7 +56,7 @@ def doubts(
         elif not expired(latest):
             found.kept.append((backup, f"its time ({say(at)}) contradicts the order of creation"))
         latest_before = latest
-    found.kept.extend(_held_back(ordered, found.timed, now, say))
+    found.kept.extend(_kept_back(ordered, found.timed, now, say))
     return found
 
 
@@ -69,7 +69,7 @@ def _earliest_after(taken: Sequence[datetime]) -> list[datetime | None]:
     return found[::-1]
 
 
-def _held_back(
+def _kept_back(
     ordered: Sequence[Backup], timed: Sequence[Backup], now: datetime, say: Callable[[datetime], str]
 ) -> list[tuple[Backup, str]]:
     """Tell what was made before the newest leap, and the first one after it, until the leap is believed."""
@@ -112,18 +112,18 @@ def certain_now(
     marked = [(b.record.taken, b.record.clock) for b in ordered if b.record.clock]
     certain, since = now, now
     right = (now, timedelta()) if reading.synchronised else None
-    later, passed = (now, reading), timedelta()
+    later, passed = reading, timedelta()
     for taken, clock in reversed(marked):
         if passed >= BELIEVED_AFTER:
             break
-        passed += _certainly_between(taken, clock, *later)
+        passed += _certainly_between(clock, later)
         if clock.synchronised:
             if right is not None:
                 passed = max(passed, right[0] - taken + right[1])
             right = (taken, passed)
         if taken + passed < certain:
             certain, since = taken + passed, taken
-        later = (taken, clock)
+        later = clock
     if now - certain <= TOLERANCE:
         return now, ""
     ahead = timedelta(seconds=round((now - certain).total_seconds()))
@@ -143,12 +143,11 @@ def of_any_machine(ordered: Sequence[Backup], reading: Reading) -> Reading:
     return reading if newest and newest.boot == reading.boot else replace(reading, uptime=0.0)
 
 
-def _certainly_between(taken: datetime, clock: Reading, later: datetime, then: Reading) -> timedelta:
-    if clock.boot == then.boot:
-        return timedelta(seconds=max(0.0, then.uptime - clock.uptime))
-    if clock.synchronised and then.synchronised:
-        return max(timedelta(), later - taken)
-    return timedelta(seconds=then.uptime)
+def _certainly_between(one: Reading, later: Reading) -> timedelta:
+    """By the uptimes alone."""
+    if one.boot == later.boot:
+        return timedelta(seconds=max(0.0, later.uptime - one.uptime))
+    return timedelta(seconds=later.uptime)
 
 
 def turned_back(ordered: Sequence[Backup], start: datetime) -> list[tuple[Backup, str]]:

@@ -79,7 +79,7 @@ class Coverage:
         by_log: dict[tuple[str, int], list[FinishedBackup]] = defaultdict(list)
         for end in ends:
             if log_known(end.backup.record):
-                by_log[self._part(end.backup)].append(end)
+                by_log[self._stretch(end.backup)].append(end)
         self._logs = {log: _Log(found) for log, found in by_log.items()}
         # Hardly any has one: those alone are looked at for each base.
         self._by_log: dict[str, list[Backup]] = defaultdict(list)
@@ -88,7 +88,7 @@ class Coverage:
 
     def reached(self, base: Backup) -> Reached | None:
         """None when it was not recorded which log the base holds."""
-        log = self._logs.get(self._part(base)) if log_known(base.record) else None
+        log = self._logs.get(self._stretch(base)) if log_known(base.record) else None
         return log.reached(base) if log else None
 
     def first_break(self, base: Backup) -> Backup | None:
@@ -107,8 +107,8 @@ class Coverage:
         behind = (h for h in self._by_log.get(base.record.log_id, ()) if h.createtxg > base.createtxg)
         return next(((stop, h) for h in behind if (stop := first_behind(base, h.record.unreplayable))), None)
 
-    def _part(self, backup: Backup) -> tuple[str, int]:
-        """Tell which log it is of, and which part of that: a new one begins where the log was not whole."""
+    def _stretch(self, backup: Backup) -> tuple[str, int]:
+        """Tell which log it is of, and which stretch of it: one ends where the log was not whole."""
         log = backup.record.log_id
         # The end of a log belongs to what it is the end of.
         found = bisect_left if backup.record.log_ended else bisect_right

@@ -2,7 +2,7 @@
 
 A dump that is loaded again begins with DROP TABLE IF EXISTS, which is logged when there is no such table,
 too: everything before it has the table no more. So a drop counts unless a drop, or another name that the
-table got, left nothing to drop before it.
+table got, left nothing to drop before it. Some logs hold no drop of what was not there, such as an oplog.
 """
 
 from collections.abc import Iterable
@@ -15,11 +15,11 @@ class LastDrop:
 
     `found` is the last that counts, as far as was heard; `defined` the last change of the table's definition,
     which may be the same; `renamed` when it last got another name, and which. SCHEMA.* is all of a schema:
-    there one table may go after the other.
+    there one table may go after the other. `only_of_what_was_there`: no other drop of a table is in the log.
     """
 
-    def __init__(self, table: str, kind: Kind) -> None:
-        self.table, self.kind = table, kind
+    def __init__(self, table: str, kind: Kind, *, only_of_what_was_there: bool = False) -> None:
+        self.table, self.kind, self._sure = table, kind, only_of_what_was_there
         self.found: LogEntry | None = None
         self.defined: LogEntry | None = None
         self.renamed: tuple[LogEntry, str] | None = None
@@ -40,7 +40,8 @@ class LastDrop:
         if "ddl" in own | schema:
             self._here_defined = entry
         if self.kind in own | schema and not self._gone:
-            self._here, self._here_open = entry, self._gone is None
+            # With a schema goes what there is of it, and whether this table was, is not said.
+            self._here, self._here_open = entry, self._gone is None and not (self._sure and self.kind in own)
         if self._ends(own, schema):
             self._gone = True
         # What makes a table anew and fills it is of both.

@@ -94,8 +94,7 @@ def _in_utc(target: datetime, reachable: Window, now: datetime, zone: ZoneInfo) 
         return ""
     wall = target.astimezone(zone).replace(tzinfo=None)
     meant = wall.replace(tzinfo=UTC)
-    end = now if reachable.unseen or reachable.end is None else reachable.end
-    if meant == target or not reachable.start < meant <= end:
+    if meant == target or not reachable.start < meant <= now:
         return ""
     return f'; the same time in UTC is inside it: --to "{wall.isoformat(" ")} UTC"'
 

@@ -86,11 +86,11 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryWindow:
-    """All ranges and the gaps between them, oldest first. `looked`: at the live log, too."""
+    """All ranges and the gaps between them, oldest first. `saw_live_log`: of that, too."""
 
     ranges: tuple[Range, ...]
     gaps: tuple[Gap, ...]
-    looked: bool
+    saw_live_log: bool
 
     @property
     def overall(self) -> Window | None:
@@ -101,7 +101,11 @@ class RecoveryWindow:
         end = None if last.live else last.to
         holes = tuple((gap.after, gap.to) for gap in self.gaps if gap.after < last.after)
         return Window(
-            start=self.ranges[0].after, end=end, gaps=len(self.gaps), unseen=not self.looked, holes=holes
+            start=self.ranges[0].after,
+            end=end,
+            gaps=len(self.gaps),
+            unseen=not self.saw_live_log,
+            holes=holes,
         )
 
     def lacking(self, start: datetime, now: datetime) -> tuple[tuple[datetime, datetime], ...]:
@@ -109,14 +113,12 @@ class RecoveryWindow:
 
         Without a look at the live log the promise is taken to end where the last range does.
         """
-        end = now if self.looked or not self.ranges else self.ranges[-1].to
+        end = now if self.saw_live_log or not self.ranges else self.ranges[-1].to
         found, reached = [], start
         for each in self.ranges:
-            if each.after > reached:
-                found.append((reached, min(each.after, end)))
+            found.append((reached, min(each.after, end)))
             reached = max(reached, each.to)
-        if reached < end:
-            found.append((reached, end))
+        found.append((reached, end))
         return tuple((after, to) for after, to in found if after < to)
 
 
@@ -168,7 +170,7 @@ def recovery_window(backups: Sequence[Backup], live: LiveLog | None, now: dateti
             farthest = piece
     if farthest is not None and live is not None and not farthest.live and farthest.to < now:
         gaps.append(_tail(farthest, live, now))
-    return RecoveryWindow(ranges=tuple(ranges), gaps=tuple(gaps), looked=live is not None)
+    return RecoveryWindow(ranges=tuple(ranges), gaps=tuple(gaps), saw_live_log=live is not None)
 
 
 def _piece(base: FinishedBackup, coverage: Coverage, live: LiveLog | None, now: datetime) -> _Piece:

@@ -33,13 +33,14 @@ def keep_for_window(
     yield from _saying_where_replays_end(coverage, bases)
     choices = [_Choice(b, r, preferred(b.backup)) for b, r in _leading_beyond(start, bases, coverage)]
     waiting = sorted(choices, key=lambda c: c.as_of, reverse=True)
-    reached, best, rule = start, None, "oldest base of"
-    while waiting or (best is not None and best.end > reached):
-        if best is None or best.end <= reached:
-            reached = max(reached, waiting[-1].as_of)
+    reached, rule = start, "oldest base of"
+    while waiting:
+        reached = max(reached, waiting[-1].as_of)
+        within = []
         while waiting and waiting[-1].as_of <= reached:
-            best = max(filter(None, (best, waiting.pop())), key=lambda c: c.rank)
-        if best is not None and best.end > reached:
+            within.append(waiting.pop())
+        best = max(within, key=lambda c: c.rank)
+        if best.end > reached:
             reached = best.end
             yield best.base, f"{rule} the {called} window"
             if best.holder is not best.base:

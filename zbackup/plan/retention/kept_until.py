@@ -28,7 +28,7 @@ def stays_until(
     found: dict[str, datetime] = {}
     for backup, until in (*_by_tiers(ordered, policy, zone), *_by_date(sound, policy)):
         name = backup.record.backup
-        if until > now and until > found.get(name, now):
+        if until > found.get(name, now):
             found[name] = until
     sure = {b.record.backup for b in sound}
     return {name: until for name, until in found.items() if name in sure}

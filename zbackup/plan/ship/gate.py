@@ -148,7 +148,7 @@ def _words(line: str) -> list[str]:
 # the shapes
 
 
-def _looking(words: tuple[str, ...], policy: Policy) -> Order:
+def _reading(words: tuple[str, ...], policy: Policy) -> Order:
     """zfs list [-Hpr] [-t TYPES] [-o COLUMNS] [-s COLUMN] [-d N] -- NAME..., and zfs get with a PROPERTY."""
     rest = _after_options(words, "Hpr", ("-o", "-t", "-s", "-d"))
     if words[1] == "get":
@@ -330,8 +330,8 @@ _LOG_POWERS: Mapping[str, Power | None] = {
 }
 
 _SHAPES: Mapping[str, tuple[Power | None, Callable[[tuple[str, ...], Policy], Order]]] = {
-    "list": (None, _looking),
-    "get": (None, _looking),
+    "list": (None, _reading),
+    "get": (None, _reading),
     "receive": ("receive", _receiving),
     "create": ("receive", _creating),
     "set": ("receive", _marking),

@@ -27,7 +27,7 @@ SHOWN = 3
 class Abort:
     """Give up what a destination kept of an interrupted stream that cannot be continued."""
 
-    line: str
+    target: str
     why: str
 
 
@@ -78,7 +78,7 @@ class Divergence:
     """No stream can go on from what is there. `here` and `there` are the newest of either side."""
 
     dataset: str
-    line: str
+    target: str
     why: str
     here: tuple[str, ...]
     there: tuple[str, ...]
@@ -89,14 +89,14 @@ ShipPlan = Steps | UpToDate | NeedsInitial | Divergence
 
 @dataclass(slots=True)
 class _Track:
-    """A dataset's line as it will be when the steps so far are done.
+    """A dataset's target as it will be when the steps so far are done.
 
     `there` are the guids of what lies there already. `newest` is the createtxg, here, of its newest copy that
     is committed.
     """
 
     dataset: SourceDataset
-    line: str
+    target: str
     there: frozenset[int]
     bases: tuple[int, ...]
     partial: int | None
@@ -125,8 +125,8 @@ def plan_ship(
 ) -> ShipPlan:
     """Plan how the destination gets the backups `wanted` (finished and complete, oldest first).
 
-    `resumable` has, by line, the guid that an interrupted stream there was of, if it can be continued; a
-    partial of a line that is not in it is stale. `initial`: a full stream of everything is allowed.
+    `resumable` has, by target, the guid that an interrupted stream there was of, if it can be continued; a
+    partial of a target that is not in it is stale. `initial`: a full stream of everything is allowed.
     """
     if not wanted:
         return UpToDate(None)
@@ -145,79 +145,81 @@ def plan_ship(
 
 
 def _track(dataset: SourceDataset, inventory: Inventory, resumable: Mapping[str, int]) -> _Track:
-    line = line_of(dataset, inventory)
-    partial = line.partial if line else None
+    target = target_of(dataset, inventory)
+    partial = target.partial if target else None
     return _Track(
         dataset=dataset,
-        line=line.name if line else dataset.name,
-        there=frozenset(c.guid for c in line.copies) if line else frozenset(),
-        bases=_bases(dataset, line),
+        target=target.name if target else dataset.name,
+        there=frozenset(c.guid for c in target.copies) if target else frozenset(),
+        bases=_bases(dataset, target),
         # A partial that cannot be continued is of no guid there can be.
-        partial=resumable.get(line.name, -1) if line and partial else None,
+        partial=resumable.get(target.name, -1) if target and partial else None,
         token=partial.token if partial else "",
-        restartable=line is not None and line.restartable,
-        newest=max((o.createtxg for o in _committed(dataset, line)), default=0),
+        restartable=target is not None and target.restartable,
+        newest=max((o.createtxg for o in _committed(dataset, target)), default=0),
     )
 
 
-def _committed(dataset: SourceDataset, line: TargetDataset | None) -> list[Origin]:
-    guids = [copy.guid for copy in line.copies if copy.marked] if line else []
+def _committed(dataset: SourceDataset, target: TargetDataset | None) -> list[Origin]:
+    guids = [copy.guid for copy in target.copies if copy.marked] if target else []
     return [o for guid in guids if (o := dataset.origin(guid))]
 
 
-def _bases(dataset: SourceDataset, line: TargetDataset | None) -> tuple[int, ...]:
-    if line is None or (line.restartable and dataset.encrypted and not line.encrypted):
+def _bases(dataset: SourceDataset, target: TargetDataset | None) -> tuple[int, ...]:
+    if target is None or (target.restartable and dataset.encrypted and not target.encrypted):
         return ()
-    return line.bases
+    return target.bases
 
 
-def line_of(dataset: SourceDataset, inventory: Inventory) -> TargetDataset | None:
-    """The line with this dataset's snapshots, whatever the dataset is called now; else that of its name."""
+def target_of(dataset: SourceDataset, inventory: Inventory) -> TargetDataset | None:
+    """The target with this dataset's snapshots, whatever the dataset is called now; else that of its name."""
     own = {o.guid for o in dataset.origins}
-    known = [line for line in inventory.lines if any(c.guid in own for c in line.copies)]
-    # A clone shares no guid with its origin: two lines that do are two receives of one dataset.
+    known = [target for target in inventory.datasets if any(c.guid in own for c in target.copies)]
+    # A clone shares no guid with its origin: two target datasets that do are two receives of one dataset.
     return max(
-        known, key=lambda line: (line.name == dataset.name, line.name), default=inventory.line(dataset.name)
+        known,
+        key=lambda target: (target.name == dataset.name, target.name),
+        default=inventory.dataset(dataset.name),
     )
 
 
 def _divergence(mine: Sequence[_Track], inventory: Inventory) -> Divergence | None:
     for track in mine:
-        line = inventory.line(track.line)
-        if line is None or (track.partial is not None and not line.copies):
+        target = inventory.dataset(track.target)
+        if target is None or (track.partial is not None and not target.copies):
             continue
-        if why := _why_diverged(track, line):
-            return _evidence(track, line.copies, why)
+        if why := _why_diverged(track, target):
+            return _evidence(track, target.copies, why)
     common = any(track.there for track in mine)
-    strangers = [line for line in inventory.lines if line.copies or line.partial]
+    strangers = [target for target in inventory.datasets if target.copies or target.partial]
     if strangers and not common and not any(t.partial is not None for t in mine):
         why = "it holds backups of which no snapshot is of these datasets"
         return _evidence(mine[0], strangers[0].copies, why, strangers[0].name)
     return None
 
 
-def _why_diverged(track: _Track, line: TargetDataset) -> str:
-    if not line.copies:
+def _why_diverged(track: _Track, target: TargetDataset) -> str:
+    if not target.copies:
         return "a dataset is in its place that holds no backup"
-    known = any(track.dataset.origin(copy.guid) for copy in line.copies)
+    known = any(track.dataset.origin(copy.guid) for copy in target.copies)
     if track.restartable and known:
         return ""
     if not any(track.dataset.origin(guid) for guid in track.bases):
         if known:
             return "its newest snapshot is not at the source: taken there, or the source was rolled back"
         return "no snapshot there is also at the source, nor a bookmark of one"
-    if track.dataset.encrypted and not line.encrypted:
+    if track.dataset.encrypted and not target.encrypted:
         return (
             "it was received unencrypted, and the source is encrypted now: raw streams cannot go on from that"
         )
     return ""
 
 
-def _evidence(track: _Track, copies: Sequence[ReceivedSnapshot], why: str, line: str = "") -> Divergence:
+def _evidence(track: _Track, copies: Sequence[ReceivedSnapshot], why: str, target: str = "") -> Divergence:
     here = sorted(track.dataset.origins, key=lambda o: o.createtxg)[-SHOWN:]
     return Divergence(
         dataset=track.dataset.name,
-        line=line or track.line,
+        target=target or track.target,
         why=why,
         here=tuple(f"{o.name} (guid {o.guid})" for o in here),
         there=tuple(f"@{c.name} (guid {c.guid})" for c in copies[-SHOWN:]),
@@ -225,7 +227,7 @@ def _evidence(track: _Track, copies: Sequence[ReceivedSnapshot], why: str, line:
 
 
 def _of_backup(backup: Backup, tracks: Mapping[str, _Track], inventory: Inventory) -> list[Step]:
-    """Nothing for one that is committed, or that a line has gone past without."""
+    """Nothing for one that is committed, or that a target has gone past without."""
     if backup.record.backup in inventory.committed:
         return []
     pairs = [(s, tracks[s.dataset]) for s in backup.snapshots]
@@ -253,12 +255,12 @@ def _of_snapshot(snapshot: Snapshot, track: _Track, server: str) -> tuple[list[S
     raw = track.dataset.encrypted
     if snapshot.guid in track.there:
         part = OutgoingStream(
-            line=track.line, guid=snapshot.guid, name=snapshot.name, base=None, raw=raw, server=server
+            dataset=track.target, guid=snapshot.guid, name=snapshot.name, base=None, raw=raw, server=server
         )
         return [], part
     origin = track.origin_before(snapshot)
     part = OutgoingStream(
-        line=track.line,
+        dataset=track.target,
         guid=snapshot.guid,
         name=snapshot.name,
         base=origin.guid if origin else None,
@@ -270,7 +272,7 @@ def _of_snapshot(snapshot: Snapshot, track: _Track, server: str) -> tuple[list[S
     if track.partial == snapshot.guid:
         token = track.token
     elif track.partial is not None:
-        steps.append(Abort(track.line, _why_aborted(track)))
+        steps.append(Abort(track.target, _why_aborted(track)))
     steps.append(Send(part, snapshot, origin, token))
     track.arrived(snapshot.guid)
     return steps, part

@@ -27,7 +27,7 @@ def wanted(
     bases = [b for b in ready if b.record.purpose == "base"]
     if not bases:
         return []
-    there = {c.guid for line in inventory.lines for c in line.copies}
+    there = {c.guid for each in inventory.datasets for c in each.copies}
     chosen = {bases[-1].record.backup}
     if not policy.empty:
         now, zone = when

@@ -56,8 +56,7 @@ class View:
 
 def view_of(start: datetime, end: datetime, width: int) -> View:
     """A view of at least SHORTEST and at most LONGEST, around the middle of what was asked for."""
-    if end < start:
-        start, end = end, start
+    start, end = sorted((start, end))
     length = min(max(end - start, SHORTEST), LONGEST)
     middle = start + (end - start) / 2
     return View(middle - length / 2, middle - length / 2 + length, width)

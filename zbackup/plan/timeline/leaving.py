@@ -29,11 +29,11 @@ def leaving(backups: Iterable[Backup], now: datetime, zone: ZoneInfo) -> tuple[L
         key=lambda pair: pair[0],
     )
 
-    def part(pair: tuple[datetime, Backup]) -> tuple[int, int, int]:
+    def day(pair: tuple[datetime, Backup]) -> tuple[int, int, int]:
         local = pair[0].astimezone(zone)
         return local.year, local.month, local.day if pair[0] - now < BY_DAY else 0
 
-    groups = ([*found] for _, found in groupby(dated, part))
+    groups = ([*found] for _, found in groupby(dated, day))
     return tuple(
         Leaving(
             each[0][0],
