@@ -127,7 +127,7 @@ class FakeEngine:
 
 
 class FakeRecovery:
-    """zbackup.engines.base.Recovery and LogReader."""
+    """zbackup.engines.base.Recovery and LogReader, and FileSearch as far as anybody asks."""
 
     log_delay_s = 0.0
 

@@ -20,7 +20,7 @@ from zbackup.jobs.clones import lifecycle as clones
 from zbackup.jobs.clones import provision
 from zbackup.jobs.clones.clone_datasets import find_clone
 from zbackup.jobs.cluster.drill import ClusterDrill, drill_cluster
-from zbackup.jobs.cluster.members import look_at_member
+from zbackup.jobs.cluster.members import inspect_member
 from zbackup.jobs.cluster.one_member import as_member
 from zbackup.jobs.cluster.restore import ClusterOptions, plan_cluster, restore_cluster
 from zbackup.jobs.context import Context
@@ -130,14 +130,14 @@ def at(world: World, members: tuple[Context, ...]) -> ClusterTime:
 
 
 def restored(members: tuple[Context, ...], at: ClusterTime) -> object:
-    return restore_cluster(CLUSTER, [look_at_member(ctx) for ctx in members], at, OPTIONS)
+    return restore_cluster(CLUSTER, [inspect_member(ctx) for ctx in members], at, OPTIONS)
 
 
 def drilled(members: tuple[Context, ...]) -> ClusterDrill:
     newest = members[0].catalog().backups[-1].record
     assert newest.as_of
     end = ClusterTime(int(newest.as_of.timestamp()) - 5, 0)
-    looked = [look_at_member(ctx, stored=True) for ctx in members]
+    looked = [inspect_member(ctx, stored=True) for ctx in members]
     return drill_cluster(CLUSTER, [replace(m, facts=replace(m.facts, end=end)) for m in looked])
 
 
@@ -194,7 +194,7 @@ def test_a_plan_changes_nothing_and_names_every_member(
     world: World, members: tuple[Context, ...], at: ClusterTime
 ) -> None:
     before = portrait(world)
-    plan = plan_cluster(CLUSTER, [look_at_member(ctx) for ctx in members], at, OPTIONS)
+    plan = plan_cluster(CLUSTER, [inspect_member(ctx) for ctx in members], at, OPTIONS)
     assert [(m.name, each.name) for m, each in plan.members] == list(
         zip(("config", "shard"), NAMES, strict=True)
     )
@@ -244,7 +244,7 @@ def test_a_drill_fails_where_a_shard_is_not_configured(world: World, members: tu
 def test_every_port_is_looked_at_before_anything_is_made(
     world: World, members: tuple[Context, ...], at: ClusterTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked = [look_at_member(ctx) for ctx in members]
+    looked = [inspect_member(ctx) for ctx in members]
     before = portrait(world)
     with pytest.raises(
         UsageError, match="--port 65535 is the first of 2, and the last port is 65535: name 65534"
@@ -278,7 +278,7 @@ def test_backups_within_a_minute_are_drilled_behind_the_last_checkpoint(world: W
             world.state.elapsed += timedelta(seconds=10)
     older, newer = (b.record for b in contexts[0].catalog().backups)
     assert older.as_of and newer.as_of
-    looked = [look_at_member(ctx, stored=True) for ctx in contexts]
+    looked = [inspect_member(ctx, stored=True) for ctx in contexts]
     assert looked[0].facts.end == ClusterTime(int(newer.as_of.timestamp()), 1)
     recovery.hole = newer.as_of
     assert drill_cluster(CLUSTER, looked).at == looked[0].facts.end
@@ -293,7 +293,7 @@ def test_backups_within_a_minute_are_drilled_behind_the_last_checkpoint(world: W
 
 
 def test_what_is_no_such_member_is_refused(members: tuple[Context, ...], at: ClusterTime) -> None:
-    looked = [look_at_member(ctx) for ctx in members]
+    looked = [inspect_member(ctx) for ctx in members]
     with pytest.raises(Refused, match="has shard as a config server; by its newest backup it is a shard"):
         restore_cluster(Cluster("all", "shard", ("config",)), looked[::-1], at, OPTIONS)
     with pytest.raises(Refused, match="of one replica set, of shard: name one of them"):
@@ -323,7 +323,7 @@ def test_from_a_destination_that_each_member_has(
     assert newest.as_of
     at = ClusterTime(int(newest.as_of.timestamp()) - 5, 0)
     looked = [
-        look_at_member(ctx, ctx.destinations[0], run_at_destination=run_at_destination) for ctx in shipped
+        inspect_member(ctx, ctx.destinations[0], run_at_destination=run_at_destination) for ctx in shipped
     ]
 
     def by_hosts() -> None:

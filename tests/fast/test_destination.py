@@ -104,7 +104,7 @@ def test_copies_lie_below_their_instance_and_containers_in_between(
 
 def test_a_pool_that_was_not_imported_is_no_empty_one(world: World, there: ZfsDestination) -> None:
     with replace(there, instance="new").connect() as new:
-        assert new.inventory().lines == () and new.copies().backups == ()
+        assert new.inventory().datasets == () and new.copies().backups == ()
         assert new.archived().files == ()
     with replace(there, root="vault/gone").connect() as gone:
         for look in (gone.inventory, gone.copies, gone.archived):
@@ -115,8 +115,11 @@ def test_a_pool_that_was_not_imported_is_no_empty_one(world: World, there: ZfsDe
 def test_the_log_s_archive_is_no_line_of_copies(world: World, there: ZfsDestination) -> None:
     world.pools.create(f"{HOME}/{LOG}", {})
     with there.connect() as session:
-        assert [line.name for line in session.inventory().lines if line.copies] == ["tank/db", "tank/db/log"]
-        assert LOG not in [line.name for line in session.inventory().lines]
+        assert [line.name for line in session.inventory().datasets if line.copies] == [
+            "tank/db",
+            "tank/db/log",
+        ]
+        assert LOG not in [line.name for line in session.inventory().datasets]
 
 
 def test_one_with_several_parts_is_marked_before_any_goes_and_its_first_goes_last(
@@ -163,6 +166,27 @@ def test_a_fetch_that_cannot_be_continued_passes_nothing_on(world: World, there:
         assert "tank/back" not in world.pools.datasets
 
 
+def test_a_fetch_begins_from_what_was_fetched_before_or_goes_on_where_it_was_cut_off(
+    there: ZfsDestination, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[tuple[str, ...]] = []
+
+    def noting(sender: Command, receiver: Command, meter: Meter) -> int:
+        sent.append(sender.argv)
+        return 7
+
+    monkeypatch.setattr("zbackup.destinations.zfs_destination.transfer", noting)
+    monkeypatch.setattr("zbackup.zfs.streams.ZfsStreams.token", lambda *_: object())
+    with there.connect() as session:
+        first, second = session.stream_steps([b.snapshots[0] for b in session.copies().backups])
+        for step, token in ((first, ""), (second, ""), (second, "1-token")):
+            assert session.fetch(step, token, receiving(session), Meter()) == 7
+    whole, later, rest = sent
+    assert "-i" not in whole and whole[-1] == str(first.copy)
+    assert later[later.index("-i") + 1] == str(first.copy) and later[-1] == str(second.copy)
+    assert rest[-2:] == ("-t", "1-token")
+
+
 def receiving(session: ZfsSession) -> Command:
     return session.command(("zfs", "receive", "tank/back"))
 
@@ -183,9 +207,9 @@ def test_what_arrived_in_part_can_be_given_up(world: World) -> None:
     with pytest.raises(ZbackupError):
         ship(ctx, ctx.destinations[0])
     with adapter(ctx).connect() as session:
-        (line,) = [line for line in session.inventory().lines if line.partial]
+        (line,) = [line for line in session.inventory().datasets if line.partial]
         session.abort(line.name)
-        assert not [line for line in session.inventory().lines if line.partial]
+        assert not [line for line in session.inventory().datasets if line.partial]
 
 
 def test_what_is_to_go_of_an_archive_goes(there: ZfsDestination) -> None:

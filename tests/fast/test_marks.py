@@ -183,7 +183,7 @@ def test_no_bookmark_goes_while_the_newest_copy_is_of_nobody_knows_what(
     source = SourceDataset(name="a", origins=tuple(origins))
     for bases, goes in (((99,), []), ((), []), ((2, 99), names[:1]), ((1, 2), [])):
         gone.clear()
-        inventory = Inventory(address="there", lines=(TargetDataset(name="a", bases=bases),))
+        inventory = Inventory(address="there", datasets=(TargetDataset(name="a", bases=bases),))
         holds_and_bookmarks.release(ctx, ctx.destinations[0], (), (source,), inventory)
         assert gone == goes, bases
     holds_and_bookmarks.release(ctx, ctx.destinations[0], (), (source,), Inventory(address="there"))

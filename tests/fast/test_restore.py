@@ -24,6 +24,7 @@ from zbackup.jobs.cleanup.cleanup import reconcile
 from zbackup.jobs.clones import lifecycle as clones
 from zbackup.jobs.clones.clone_datasets import find_clone
 from zbackup.jobs.context import Context
+from zbackup.jobs.restore.archived_log import ADDED
 from zbackup.jobs.restore.destination_source import DestinationSource
 from zbackup.jobs.restore.foreign_source import FOREIGN
 from zbackup.jobs.restore.options import RestoreOptions
@@ -303,9 +304,18 @@ def test_of_two_ways_nobody_chooses_but_who_restores(
     source = DestinationSource(ctx.destinations[0])
     with pytest.raises(Refused, match=r"two ways from binlog.000001 on.*--epoch 7 or --epoch 0"):
         restore(ctx, source.latest(ctx, OPTIONS), OPTIONS, source)
+    copy = find_clone(ctx, "r1.copy")
+    assert copy and copy[0].state == "ready", "it can be gone on with"
+    assert not [d.name for d in world.pools.children(f"{CLONES}/r1.copy") if ADDED in d.properties]
+    chosen = replace(OPTIONS, epoch=7)
+    restore(ctx, source.latest(ctx, chosen), chosen, source)
+    assert world.content(ROWS)["rows"] == world.state.archive[:-1]
+    clones.destroy([ctx], "r1")
     chosen = replace(OPTIONS, epoch=0)
     restore(ctx, source.latest(ctx, chosen), chosen, source)
     assert world.content(ROWS)["rows"] == world.state.archive
+    copy = find_clone(ctx, "r1.copy")
+    assert copy and copy[0].state == "ready"
 
 
 def test_archived_log_of_another_history_is_not_restored_from(

@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.fast.right import portrait, require_nothing_left
+from tests.fast.test_reconcile import unfinished
 from tests.fast.world import World
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.clones import lifecycle as clones
@@ -16,7 +17,7 @@ from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import plan_restore, restore
 from zbackup.jobs.ship.ship import ship
 from zbackup.jobs.watch.window import window
-from zbackup.model.errors import NotRecoverable
+from zbackup.model.errors import NotRecoverable, Taken
 from zbackup.model.log import LogDamage
 from zbackup.model.moment import Moment
 
@@ -113,3 +114,12 @@ def test_a_log_that_leaves_out_what_is_written_leads_nowhere(world: World, ctx: 
     world.server.running = False
     restore(ctx, now, OPTIONS)
     clones.destroy([ctx], "r1")
+
+
+def test_a_port_is_free_or_it_is_refused(world: World, ctx: Context) -> None:
+    moment = Moment(world.now, "now", ZoneInfo("UTC"), is_now=True)
+    unfinished(ctx, "other", port=4000, state="ready")
+    for job in (plan_restore, restore):
+        with pytest.raises(Taken, match="port 4000 belongs to the clone other"):
+            job(ctx, moment, replace(OPTIONS, port=4000))
+    plan_restore(ctx, moment, replace(OPTIONS, port=4001))

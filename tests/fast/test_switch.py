@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -12,18 +13,21 @@ import pytest
 from tests.fast.breaking import Break, every_break
 from tests.fast.right import portrait, require_well
 from tests.fast.server import DATA, LOG
-from tests.fast.world import World
+from tests.fast.world import CLONES, World
 from zbackup.jobs.backup.prune import prune
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.clones.clone_datasets import find_clone
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.destination_source import DestinationSource
+from zbackup.jobs.restore.local_source import LOCAL
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import restore
 from zbackup.jobs.ship.lag import shipped
 from zbackup.jobs.ship.ship import ship
+from zbackup.jobs.switch import steps
+from zbackup.jobs.switch.end_of_log import _catalog
 from zbackup.jobs.switch.switch import plan, switch, undo
-from zbackup.model.errors import NotFound, Refused, ZbackupError
+from zbackup.model.errors import CommandFailed, NotFound, Refused, ZbackupError
 from zbackup.model.moment import Moment
 from zbackup.model.retention import Retention, Span
 
@@ -212,3 +216,99 @@ def test_what_was_fetched_to_a_pool_of_another_name_takes_productions_place(worl
     switch(ctx, "r1")
     assert world.dataset_at(DATA).name == "vault/db" and world.dataset_at(LOG).name == "vault/db/log"
     assert world.content(DATA)["rows"][: len(wanted)] == wanted
+
+
+def test_what_comes_from_what_was_put_aside_goes_back_there(world: World, ctx: Context) -> None:
+    """A backup that is aside since a switch was restored, and was in place for a while."""
+    backup = snapshot(ctx).backup
+    aside = switch(ctx, "r1").aside[0]
+    restore(ctx, LOCAL.backup(ctx, backup.name), RestoreOptions(name="r3"))
+    found = find_clone(ctx, "r3")
+    assert found and _catalog(ctx, found[0]).backups == ctx.catalog().backups, "those aside are known"
+    assert backup.name in world.pools.datasets[aside].snapshots
+    switch(ctx, "r3")
+    assert backup.name in world.pools.datasets["tank/db"].snapshots
+    undo(ctx)
+    assert backup.name in world.pools.datasets[aside].snapshots
+    require_well(world, ctx)
+
+
+def test_what_production_has_no_more_comes_back_with_the_clone(world: World) -> None:
+    """It gets its own place, and goes with the clone when that is undone."""
+    lost = world.context(destinations=(world.destination(),))
+    snapshot(lost)
+    ship(lost, lost.destinations[0])
+    for name in ("tank/db/log", "tank/db"):
+        world.pools.datasets[name].mounted = None
+    made = world.pools.create("vault/db", {"mountpoint": DATA})
+    made.mounted, made.files["rows"] = DATA, ()
+    world.server.running = world.writing = False
+    ctx = world.context(datasets=("vault/db",), clones="vault/recovered", destinations=(world.destination(),))
+    source = DestinationSource(ctx.destinations[0])
+    restore(ctx, source.latest(ctx, RestoreOptions()), RestoreOptions(name="r1"), source)
+    switch(ctx, "r1")
+    found = world.dataset_at(LOG)
+    assert found.name == "vault/db/log" and found.properties["mountpoint"] == LOG
+    found.properties["zbackup:shipped:x"] = "y"
+    undo(ctx)
+    assert "vault/db/log" not in world.pools.datasets and world.dataset_at(DATA) is made
+
+
+def test_tables_that_would_stay_behind_are_looked_for(
+    world: World, ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lies(*_: object) -> None:
+        raise Refused("tables lie elsewhere")
+
+    monkeypatch.setattr("zbackup.jobs.switch.inspect._require_all_inside", lies)
+    before = portrait(world)
+    for job in (plan, switch):
+        with pytest.raises(Refused, match="tables lie elsewhere"):
+            job(ctx, "r1")
+    assert portrait(world) == before
+
+
+def test_what_never_left_its_place_is_stopped_once(world: World, ctx: Context) -> None:
+    """Whoever uses it may be why the switch failed."""
+    stops: list[object] = []
+
+    def refuses(argv: tuple[str, ...], _: bool, act: Callable[[], Any]) -> Any:
+        if argv == ("service", "stop"):
+            stops.append(argv)
+            raise CommandFailed(argv, 1, "no")
+        return act()
+
+    world.passing = refuses
+    with pytest.raises(CommandFailed):
+        switch(ctx, "r1")
+    assert len(stops) == 1 and world.server.running
+
+
+def test_nothing_is_mounted_by_getting_the_settings_of_its_place(world: World, ctx: Context) -> None:
+    """It would be, as soon as it has a mountpoint; nor is anything taken over that is not the instance's."""
+    watched: list[str] = []
+
+    def watches(argv: tuple[str, ...], _: bool, act: Callable[[], Any]) -> Any:
+        given = [word for word in argv if word.startswith("mountpoint")]
+        if argv[:2] in (("zfs", "set"), ("zfs", "inherit")) and given:
+            watched.append(
+                argv[-1] if argv[1] == "inherit" else next(w for w in argv[2:] if "/" in w and "=" not in w)
+            )
+            assert world.pools.datasets[watched[-1]].properties.get("canmount") == "noauto", argv
+        return act()
+
+    world.passing = watches
+    switch(ctx, "r1")
+    undo(ctx)
+    assert {"tank/db", f"{CLONES}/r1/0"} <= set(watched)
+    part = world.pools.datasets[f"{CLONES}/r1/0"]
+    steps._promote(ctx, part.guid, set())
+    assert part.origin and part.origin.of.name == "tank/db"
+
+
+def test_what_was_not_mounted_before_is_not_afterwards(world: World, ctx: Context) -> None:
+    world.server.running = world.writing = False
+    for name in ("tank/db/log", f"{CLONES}/r1/1"):
+        world.pools.datasets[name].mounted = None
+    switch(ctx, "r1")
+    assert world.dataset_at(DATA).name == "tank/db" and not world.pools.datasets["tank/db/log"].mounted

@@ -218,10 +218,8 @@ class World:
 
     def read_bytes(self) -> bytes:
         """/proc/self/mountinfo, as far as it is read."""
-        lines = (
-            f"1 1 0:1 / {d.mounted} rw - zfs {d.name} rw" for d in self.pools.datasets.values() if d.mounted
-        )
-        return "\n".join(lines).encode()
+        found = [d for d in self.pools.datasets.values() if d.mounted]
+        return "\n".join(f"1 1 0:1 / {d.mounted} rw - zfs {d.name} rw" for d in found).encode()
 
     # servers of clones
 
@@ -256,6 +254,7 @@ class World:
             engine=FakeEngine(self),
             recovery=recovery,
             log_reader=recovery,
+            log_search=recovery,
             clock=Clock(self),
             progress=Noting(self.notes),
             service=Service(stop=("service", "stop"), start=("service", "start"), limit=10.0),
@@ -354,9 +353,12 @@ class WorldFiles:
             self._current().door(("file", "unlink", str(path)), lambda: files.pop(name))
 
     def remove_tree(self, path: Path) -> None:
-        """There is nothing in memory but files."""
+        files, name = self._at(path)
+        for each in [each for each in files if each.startswith(f"{name}/")]:
+            del files[each]
 
-    remove_empty = remove_tree
+    def remove_empty(self, path: Path) -> None:
+        """There is nothing in memory but files."""
 
 
 @contextmanager
@@ -368,12 +370,8 @@ def at_the_doors(current: Callable[[], World]) -> Iterator[None]:
         "zbackup.jobs.clones.provision.secure_files": files,
         "zbackup.jobs.clones.lifecycle.secure_files": files,
         "zbackup.jobs.clones.temporary.kept_mounted": lambda path: current().kept_mounted(path),
-        "zbackup.jobs.clones.clone_datasets.server_process": lambda ctx, name: current().server_process(
-            ctx, name
-        ),
-        "zbackup.jobs.clones.find_leftovers.server_process": lambda ctx, name: current().server_process(
-            ctx, name
-        ),
+        "zbackup.jobs.clones.clone_datasets.server_process": lambda *a: current().server_process(*a),
+        "zbackup.jobs.clones.find_leftovers.server_process": lambda *a: current().server_process(*a),
         "zbackup.jobs.clones.claim.require_only_roots": lambda _: None,
         "zbackup.jobs.clones.claim._in_use": lambda _: "",
         "zbackup.destinations.zfs_destination.transfer": lambda *a: current().transfer(*a),

@@ -202,6 +202,7 @@ class FakeZfs:
     def _set(self, words: Words) -> str:
         names = [word for word in words.rest if "=" not in word]
         properties = dict(word.split("=", 1) for word in words.rest if "=" in word)
+        assert properties, words
         for name in names:
             self._required(name)
         for name in names:

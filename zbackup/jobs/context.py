@@ -7,11 +7,12 @@ from datetime import timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from zbackup.catalog.local import Catalog, own_datasets, read
-from zbackup.catalog.switched import formerly, require_settled, switches
+from zbackup.catalog.local import Catalog, Clones, own_datasets, read
+from zbackup.catalog.switched import among, formerly, require_settled, switches
 from zbackup.clock import Clock
 from zbackup.destinations.base import Destination
 from zbackup.engines.base import Copier, Engine, LogFollower, LogReader, Recovery, Undoer
+from zbackup.engines.log_search import FileSearch, ServerSearch
 from zbackup.model.archive import ArchiveRules
 from zbackup.model.cloning import DEFAULTS, CloneRules
 from zbackup.model.errors import DatasetNotFound, PoolSuspended
@@ -72,6 +73,7 @@ class Context:
     engine: Engine
     recovery: Recovery
     log_reader: LogReader
+    log_search: FileSearch | ServerSearch
     clock: Clock
     progress: Progress
     retention: Retention = EMPTY
@@ -106,12 +108,16 @@ class Context:
             return False
         return True
 
-    def catalog(self) -> Catalog:
+    def catalog(self, clones: Clones | None = None) -> Catalog:
         """The instance's datasets, without clones that may lie below them, and its backups.
 
-        Raise Refused while a switch (jobs.switch.switch) is half done.
+        `clones` are those below its clones dataset, of somebody who has just looked. Raise Refused while a
+        switch (jobs.switch.switch) is half done.
         """
-        found = switches(self.zfs, self.clones, self.instance)
+        if clones is None:
+            found = switches(self.zfs, self.clones, self.instance)
+        else:
+            found = among((clone for clone, _ in clones.found), self.instance)
         require_settled(found)
         former = formerly(found, self.clones)
         return read(self.zfs, self.instance, self.datasets, without=self.clones, formerly=former)

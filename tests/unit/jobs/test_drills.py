@@ -193,9 +193,9 @@ def test_a_drill_waits_for_room_and_ends_for_want_of_it(monkeypatch: pytest.Monk
     with pytest.raises(Postponed, match="tank has 49 MiB free, and a twentieth"):
         scheduled_drill.make(ctx, None, 60, lambda: "")
     wanted = scheduled_drill._Wanted(ctx, ctx, lambda: "")
-    assert any("tank has 49 MiB" in wanted.why_not() for _ in range(guard.LOOK_EVERY))
+    assert any("tank has 49 MiB" in wanted.why_not() for _ in range(guard.MEASURE_EVERY))
     free[0] = 50
-    assert not any(wanted.why_not() for _ in range(2 * guard.LOOK_EVERY))
+    assert not any(wanted.why_not() for _ in range(2 * guard.MEASURE_EVERY))
 
 
 def _a_drill(ctx: Context, recover: Callable[..., Any], there: Callable[[], bool] = lambda: True) -> Any:

@@ -78,7 +78,7 @@ def test_one_whose_end_cannot_be_told_is_not_left_behind(
         catalog=lambda: SimpleNamespace(all_datasets=(), backups=()),
         progress=SimpleNamespace(phase=lambda *_: None),
     )
-    monkeypatch.setattr(snapshot, "_look", lambda *_: (None, None, plan))
+    monkeypatch.setattr(snapshot, "_inspect", lambda *_: (None, None, plan))
     monkeypatch.setattr(snapshot, "_take", lambda *_: taken)
     monkeypatch.setattr(snapshot, "finish", finish)
     monkeypatch.setattr(snapshot, "discard", lambda _, backup: gone.append(backup))

@@ -18,14 +18,13 @@ def test_that_a_log_was_begun_anew_is_told_once(monkeypatch: pytest.MonkeyPatch)
     ends = iter(["binlog.000007:900", "binlog.000001:150", "binlog.000001:150", "binlog.000001:200"])
     asked, notes = list[str](), list[str]()
 
-    def further(_: object, __: object, wanted: LogFilter) -> list[Any]:
+    def further(wanted: LogFilter) -> list[Any]:
         asked.append(wanted.after)
         end = next(ends, "")
         return [read(end)] if end else [SimpleNamespace(damaged=True, problem="the end")]
 
     monkeypatch.setattr(log, "search_log", lambda *_: [read("binlog.000007:800")])
-    monkeypatch.setattr(log, "search_further", further)
-    monkeypatch.setattr(log, "_live", lambda _: None)
+    monkeypatch.setattr(log, "_further", lambda _: further)
     monkeypatch.setattr(log, "POLL_S", 0)
     ctx = cast(Any, SimpleNamespace(progress=SimpleNamespace(note=notes.append)))
     with pytest.raises(log.VerificationFailed, match="the end"):

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from zbackup.jobs.clones.claim import held, require_nobody_listens
+from zbackup.jobs.clones.claim import require_nobody_listens, reserved_ports
 from zbackup.model.errors import Taken
 
 IP_LOCAL_PORT_RANGE = 51
@@ -34,7 +34,7 @@ def connected_from(port: int, to: socket.socket) -> bool:
 def test_a_server_can_listen_on_a_held_port() -> None:
     with bound() as first:
         port = int(first.getsockname()[1])
-        with held(port, 0), bound(port) as server:
+        with reserved_ports(port, 0), bound(port) as server:
             server.listen()
             socket.create_connection(("127.0.0.1", port)).close()
 
@@ -43,7 +43,7 @@ def test_no_connection_is_given_a_held_port() -> None:
     with bound() as listener, bound() as first:
         listener.listen()
         port = int(first.getsockname()[1])
-        with held(port):
+        with reserved_ports(port):
             first.close()
             try:
                 assert not connected_from(port, listener)
@@ -55,14 +55,17 @@ def test_no_connection_is_given_a_held_port() -> None:
 def test_a_member_of_a_cluster_has_its_port_on_two_addresses() -> None:
     with (
         bound() as first,
-        held(port := int(first.getsockname()[1]), host="127.0.0.9"),
+        reserved_ports(port := int(first.getsockname()[1]), host="127.0.0.9"),
         socket.socket() as other,
         pytest.raises(OSError, match="in use"),
     ):
         other.bind(("127.0.0.9", port))
     with socket.socket() as other:
         other.bind(("127.0.0.9", port))
-        with pytest.raises(Taken, match=f"port {port} cannot be used"), held(port, host="127.0.0.9"):
+        with (
+            pytest.raises(Taken, match=f"port {port} cannot be used"),
+            reserved_ports(port, host="127.0.0.9"),
+        ):
             pass
 
 
@@ -71,5 +74,5 @@ def test_a_port_that_a_connection_has_is_refused() -> None:
         listener.listen()
         client.connect(listener.getsockname())
         port = client.getsockname()[1]
-        with pytest.raises(Taken, match=f"port {port} cannot be used: .*ss -tanp"), held(port):
+        with pytest.raises(Taken, match=f"port {port} cannot be used: .*ss -tanp"), reserved_ports(port):
             pass

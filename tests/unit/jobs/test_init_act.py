@@ -7,8 +7,8 @@ import pytest
 
 from tests.unit.plan.test_init_plan import BARE, newcomer
 from zbackup.config.load import load
+from zbackup.jobs.init.accounts import account
 from zbackup.jobs.init.act import Acting, act, new_password, read_config
-from zbackup.jobs.init.look import account
 from zbackup.model.errors import ConfigError, DatabaseError, Refused
 from zbackup.model.setup import Newcomer, Step
 from zbackup.plan.init.config_text import whole
@@ -23,7 +23,7 @@ class Accounts:
         self.complete = False
         self.asked_to_create = 0
 
-    def look(self) -> tuple[str, tuple[str, ...], bool]:
+    def inspect(self) -> tuple[str, tuple[str, ...], bool]:
         return "8.4.3", (), False
 
     def account_exists(self, user: str) -> bool:

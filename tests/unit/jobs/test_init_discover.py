@@ -34,7 +34,7 @@ class Says:
     def __init__(self, *places: str) -> None:
         self.places = places
 
-    def look(self) -> tuple[str, tuple[str, ...], bool]:
+    def inspect(self) -> tuple[str, tuple[str, ...], bool]:
         return "8.4.3", self.places, False
 
 
@@ -172,7 +172,7 @@ def test_other_hosts_stay_known() -> None:
 def test_root_under_another_name_does_not_receive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(receiving, "_user", lambda _: SimpleNamespace(pw_uid=0))
     with pytest.raises(Refused, match="user id 0"):
-        receiving.look(cast(Any, Homes()), "tank/b", "toor")
+        receiving.inspect(cast(Any, Homes()), "tank/b", "toor")
 
 
 def test_a_key_that_is_there_is_refused_before_anything_is_made(

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zbackup.cli.cloner import looked_after
+from zbackup.cli.cloner import watched
 from zbackup.engines.mongodb.clone import clone_server as mongodb
 from zbackup.engines.mysql.clone import clone_server as mysql
 from zbackup.jobs.operations.order import MOST_LEASE, Order, parse, require_lease, require_role
@@ -290,12 +290,12 @@ def test_somebody_looks_after_what_blocks() -> None:
 
     reader, writer = os.pipe()
     try:
-        with pytest.raises(KeyboardInterrupt, match="nothing moved"), looked_after(ended, 0.01):
+        with pytest.raises(KeyboardInterrupt, match="nothing moved"), watched(ended, 0.01):
             os.read(reader, 1)  # nobody writes
     finally:
         os.close(reader)
         os.close(writer)
-    with looked_after(ended, 3600.0):
+    with watched(ended, 3600.0):
         pass
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 

@@ -49,7 +49,8 @@ def test_a_base_that_proves_too_new_is_refused_and_what_to_do_is_said() -> None:
     for start, holds in (("binlog.000001:400", True), ("binlog.000001:500", False)):
         transaction = Transaction(start=start, end="binlog.000001:600", committed=NOON)
         searched = Searched(found=transaction, first="binlog.000001", last="binlog.000001")
-        ctx = SimpleNamespace(log_reader=SimpleNamespace(find=lambda *_, found=searched: found))
+        search = SimpleNamespace(find=lambda *_, found=searched: found, check_name=lambda _: None)
+        ctx = SimpleNamespace(log_search=search)
         mounted = tuple(SimpleNamespace(name=n, mountpoint="/m", closed="") for n, _ in PLAIN.members)
         catalog = cast(Catalog, SimpleNamespace(backups=(base,), all_datasets=mounted))
         if holds:

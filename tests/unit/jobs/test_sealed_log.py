@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.plan.histories import at_hour, made
+from zbackup.engines.log_search import FileSearch
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore import known_logs
 from zbackup.jobs.restore.find_last_drop import find_last_drop
-from zbackup.jobs.restore.known_logs import UNKNOWN, KnownLog
 from zbackup.jobs.restore.search_log import require_all_read, search_further, search_log
 from zbackup.jobs.restore.source import Source
 from zbackup.model.backup import Backup, BackupFiles
@@ -24,8 +24,6 @@ NOWHERE = Relocation(())
 
 class Reader:
     """Of a server that does not answer; `asked` counts how often it was to send its log."""
-
-    reads_files = True
 
     def __init__(self) -> None:
         self.asked = 0
@@ -48,8 +46,9 @@ def ctx(monkeypatch: pytest.MonkeyPatch) -> Context:
     monkeypatch.setattr(known_logs, "live_files", lambda _: NOWHERE)
     catalog = SimpleNamespace(backups=(made(1, at_hour(1)),), datasets=(), all_datasets=())
     progress = SimpleNamespace(note=lambda _: None, phase=lambda *_: None)
+    reader = Reader()
     made_of = SimpleNamespace(
-        instance="shop", catalog=lambda: catalog, log_reader=Reader(), progress=progress
+        instance="shop", catalog=lambda: catalog, log_reader=reader, log_search=reader, progress=progress
     )
     return cast(Context, made_of)
 
@@ -80,7 +79,10 @@ def test_the_last_drop_is_not_looked_for_in_older_log_alone(ctx: Context) -> Non
 
 def test_who_follows_it_asks_the_server_each_time(ctx: Context) -> None:
     """Else nothing new would ever come."""
-    log = KnownLog(UNKNOWN, [BackupFiles(made(1, at_hour(1)).record, NOWHERE)], live=True)
+    live = BackupFiles(made(1, at_hour(1)).record, NOWHERE)
+    search = cast(FileSearch, ctx.log_search)
     for _ in range(2):
-        assert not [each for each in search_further(ctx, log, LogFilter()) if isinstance(each, LogEntry)]
+        assert not [
+            each for each in search_further(ctx, search, live, LogFilter()) if isinstance(each, LogEntry)
+        ]
     assert cast(Reader, ctx.log_reader).asked == 2

@@ -1,18 +1,22 @@
 """What a search of a destination's logs leaves, and what it leaves alone."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from tests.unit.plan.histories import at_hour, made
 from tests.unit.samples import backup
 from zbackup.destinations.copies import Copies
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.restore import search_copies
 from zbackup.jobs.ship.archived import NO_ARCHIVE, ArchivedCopies
-from zbackup.model.errors import Taken
+from zbackup.model.backup import Backup
+from zbackup.model.errors import NotRecoverable, Taken
+from zbackup.model.log_entry import LogFilter, LogRead
 
 
 class Host:
@@ -83,3 +87,85 @@ def test_what_another_has_made_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Taken):
         host.search()
     assert host.destroyed == []
+
+
+class Searched:
+    """Backups whose log is read one after the other, and after what."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *backups: Backup, here: str = "") -> None:
+        self.read: list[tuple[str, str]] = []
+        self.ends = {"backup-3": "binlog.000003:100", "backup-4": ""}
+        place = SimpleNamespace(address="zfs:vault/b", here=here, connect=lambda: nullcontext(session))
+        copies = SimpleNamespace(to_restore=lambda: Copies(backups, ()))
+        session = SimpleNamespace(copies=lambda: copies)
+        self.target = cast(Any, SimpleNamespace(adapter=place, limit=0))
+        monkeypatch.setattr(search_copies, "_brought", self._brought)
+        monkeypatch.setattr(search_copies, "in_one_backup", self._in_one)
+
+    def search(self, **wanted: Any) -> list[str]:
+        self.read.clear()
+        found = search_copies.search_copies(cast(Any, None), self.target, LogFilter(**wanted))
+        assert [each.name for each in found if isinstance(each, LogRead)] == [name for name, _ in self.read]
+        return [name for name, _ in self.read]
+
+    @contextmanager
+    def _brought(self, *asked: Any) -> Iterator[tuple[Any, Any]]:
+        yield None, SimpleNamespace(backups=(None, asked[-1]))
+
+    def _in_one(self, _: object, __: object, backup: Backup, wanted: LogFilter) -> Iterator[LogRead]:
+        name = backup.record.backup
+        self.read.append((name, wanted.after))
+        yield LogRead(name=name, size=1, end=self.ends.get(name, f"{name}'s end"))
+
+
+def test_the_fewest_backups_are_fetched_that_hold_what_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log goes on where the part before it ended, and so what was read of it is not told again."""
+    old = [made(n, at_hour(n), log=("old", 1, n)) for n in (1, 2)]
+    new = [made(n, at_hour(n), log=("new", n, n)) for n in (3, 4, 5)]
+    host = Searched(monkeypatch, *old, *new, made(6, at_hour(6), log=("", 0, 0)))
+    assert host.search() == ["backup-2", "backup-3", "backup-4", "backup-5"]
+    upto = "binlog.000003:100"
+    assert [after for _, after in host.read] == ["", "", upto, upto]
+    assert host.search(backwards=True) == ["backup-5", "backup-4", "backup-3", "backup-2"]
+    assert {after for _, after in host.read} == {""}
+    assert host.search(since=at_hour(4)) == ["backup-4", "backup-5"]
+    archived = replace(old[1], record=replace(old[1].record, complete_to=at_hour(4)))
+    unknown = replace(new[0], record=replace(new[0].record, complete_to=None))
+    assert Searched(monkeypatch, archived, *new[1:]).search(since=at_hour(4)) == [
+        "backup-2",
+        "backup-4",
+        "backup-5",
+    ]
+    assert search_copies._until(unknown) == at_hour(3)
+    with pytest.raises(NotRecoverable, match="no backup at zfs:vault/b holds a log"):
+        host.search(since=at_hour(9))
+
+
+def test_what_is_here_is_cloned_and_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was archived behind it is put to it; of its datasets those that the log is on are enough."""
+    done: list[str] = []
+
+    def does(what: str) -> Any:
+        return lambda *asked: (
+            done.append(f"{what} {len(asked[-2].snapshots) if what != 'archived' else ''}") or what
+        )
+
+    monkeypatch.setattr(search_copies, "fetch", lambda *asked: does("fetched")(*asked[:-1]))
+    monkeypatch.setattr(search_copies, "clone_there", does("cloned"))
+    monkeypatch.setattr(search_copies, "with_archived_log", does("archived"))
+    monkeypatch.setattr(search_copies, "at_destination", lambda *_: SimpleNamespace(instance="there"))
+    for name in ("working_on", "remote_holds"):
+        monkeypatch.setattr(search_copies, name, lambda *_: nullcontext())
+    monkeypatch.setattr(clone_datasets, "find_clone", lambda *_: None)
+    held = backup(1, 7, 7, log_id="a", log_from="binlog.000001:4", log_to="binlog.000001:20")
+    ctx: Any = SimpleNamespace(instance="shop")
+    for here, carrier, wanted in (
+        ("", None, ("shop", "fetched", ["fetched 1"])),
+        ("vault", None, ("there", "cloned", ["cloned 1"])),
+        ("vault", object(), ("there", "archived", ["cloned 1", "archived "])),
+    ):
+        done.clear()
+        there: Any = SimpleNamespace(real=lambda b: b, carrier=lambda _, c=carrier: c, copies=None)
+        target: Any = SimpleNamespace(adapter=SimpleNamespace(here=here), limit=0)
+        with search_copies._brought(ctx, target, cast(Any, None), there, held) as (at, catalog):
+            assert (at.instance, catalog, done) == wanted

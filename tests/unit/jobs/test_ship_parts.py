@@ -63,7 +63,7 @@ def committed(*backups: Any) -> Inventory:
         for b in backups
         for s in b.snapshots
     )
-    return Inventory(address="there", lines=(TargetDataset(name="tank/db", copies=tuple(copies)),))
+    return Inventory(address="there", datasets=(TargetDataset(name="tank/db", copies=tuple(copies)),))
 
 
 def test_an_interrupted_stream_goes_on_where_its_token_or_its_snapshot_is_known() -> None:
@@ -82,7 +82,7 @@ def test_an_interrupted_stream_goes_on_where_its_token_or_its_snapshot_is_known(
         name="a", origins=tuple(Origin(name=name, guid=guid, createtxg=guid) for name, guid in known)
     )
     streams = SimpleNamespace(token=lambda text: {"good": SimpleNamespace(guid=1), "bad": None}[text])
-    begun = room._begun(cast(Any, streams), [source], Inventory(address="there", lines=lines))
+    begun = room._begun(cast(Any, streams), [source], Inventory(address="there", datasets=lines))
     assert begun == {"by token": 1, "from its beginning": 3}
 
 
@@ -152,7 +152,7 @@ def test_one_destination_that_fails_keeps_no_other_from_its_turn(monkeypatch: py
 def test_how_it_is_with_a_destination(
     plan: Any, sizes: tuple[int, ...], said: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "look", lambda *_: SimpleNamespace(plan=plan, sizes=sizes))
+    monkeypatch.setattr(room, "preview", lambda *_: SimpleNamespace(plan=plan, sizes=sizes))
     if isinstance(said, str):
         assert ready(context(), destination()) == said
     else:
@@ -164,7 +164,7 @@ def test_that_somebody_ships_is_no_problem(monkeypatch: pytest.MonkeyPatch) -> N
     def look(*_: object) -> None:
         raise Taken("zbackup ship")
 
-    monkeypatch.setattr(room, "look", look)
+    monkeypatch.setattr(room, "preview", look)
     assert ready(context(), destination()) == "a run is under way"
 
 

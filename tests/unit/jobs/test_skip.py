@@ -10,6 +10,8 @@ import pytest
 from tests.unit.reports import ASKED, LEFT_OUT, PLAN, REPLAY, a_transaction
 from zbackup.cli.restore_report import render_plan
 from zbackup.cli.restore_target import end_behind
+from zbackup.engines.mongodb.recovery.log_search import MongoLogSearch
+from zbackup.engines.mysql.recovery.log_search import MysqlLogSearch
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore import skip
 from zbackup.jobs.restore.options import RestoreOptions
@@ -73,20 +75,17 @@ def test_it_has_to_be_applied_and_not_the_last() -> None:
         skip.require_within(replace(PLAN, replay=replace(REPLAY, last_applied=None)), SUBJECT)
 
 
-@pytest.mark.parametrize("reads_files", [True, False])
-def test_without_gtids_or_from_an_oplog_it_is_refused(
-    reads_files: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("engine", ["mysql", "mongodb"])
+def test_without_gtids_or_from_an_oplog_it_is_refused(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = SimpleNamespace(transaction=replace(SUBJECT, gtid=""))
     monkeypatch.setattr(skip, "LOCAL", SimpleNamespace(transaction=lambda *_: found))
-    engine = "mysql" if reads_files else "mongodb"
-    made = SimpleNamespace(
-        log_reader=SimpleNamespace(reads_files=reads_files), engine_name=engine, instance="shop"
-    )
-    with pytest.raises(Refused, match="has no GTID" if reads_files else "oplog of shop"):
-        skip.without(
-            cast(Context, made), RestoreOptions(), "binlog.000012:4000" if reads_files else "1714557720,1"
-        )
+    why, name, search = {
+        "mysql": ("has no GTID", "binlog.000012:4000", MysqlLogSearch(flavor="mysql")),
+        "mongodb": ("oplog of shop", "1714557720,1", MongoLogSearch(recovery=cast(Any, None))),
+    }[engine]
+    made = SimpleNamespace(log_search=search, engine_name=engine, instance="shop")
+    with pytest.raises(Refused, match=why):
+        skip.without(cast(Context, made), RestoreOptions(), name)
 
 
 def test_the_plan_says_what_is_left_out_and_what_came_later() -> None:
@@ -112,3 +111,42 @@ def test_half_an_xa_transaction_is_not_left_out(
 ) -> None:
     with pytest.raises(Refused, match="one half of an XA transaction"):
         planned(monkeypatch, replace(entry(SUBJECT, "shop.orders"), **half))
+
+
+def test_it_is_left_out_from_a_backup_that_does_not_hold_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MariaDB's are left out by their place, and need no GTID."""
+    found = SimpleNamespace(transaction=SUBJECT)
+    base = SimpleNamespace(base=SimpleNamespace(name="zbackup-1"))
+    local = SimpleNamespace(transaction=lambda *_: found, plan=lambda *_: base)
+    monkeypatch.setattr(skip, "LOCAL", local)
+
+    def without(engine: str) -> RestoreOptions:
+        search = MysqlLogSearch(flavor="mysql")
+        made = SimpleNamespace(log_search=search, engine_name=engine, instance="shop")
+        return skip.without(cast(Context, made), RestoreOptions(port=7), "binlog.000012:4000")
+
+    assert without("mysql") == RestoreOptions(port=7, base="zbackup-1", skip=SUBJECT)
+    found.transaction = replace(SUBJECT, gtid="")
+    assert without("mariadb").skip == found.transaction
+
+
+def test_one_that_is_in_the_log_no_more_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = replace(SUBJECT, start="binlog.000012:3999")
+    with pytest.raises(Refused, match="was in the log just now, and is not any more"):
+        planned(monkeypatch, entry(gone, "shop.orders"))
+
+
+def test_one_that_touched_no_table_has_none_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    later = entry(a_transaction(0, 4600, "u:35"), "shop.lines")
+    found, _ = planned(monkeypatch, entry(SUBJECT, ""), later)
+    assert found == LeftOut(transaction=SUBJECT, tables=())
+    found, _ = planned(monkeypatch, entry(SUBJECT, "", "shop.lines"), later)
+    assert found and (found.tables, found.later) == (("shop.lines",), 1)
+
+
+def test_a_plan_that_leaves_nothing_out_searches_nothing() -> None:
+    assert skip.planned_without(cast(Context, None), PLAN, None) is PLAN
+    with pytest.raises(Refused, match=r"^binlog.000012:5000 is the last before the target"):
+        skip.require_within(PLAN, replace(SUBJECT, gtid="", start="binlog.000012:5000"))
+    with pytest.raises(Refused, match="not before the target anyway"):
+        skip.require_within(replace(PLAN, replay=None), SUBJECT)

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.jobs.test_prune_at import Place, hourly, of_server
 from zbackup.destinations.base import Destination
 from zbackup.destinations.copies import Copies
-from zbackup.jobs.restore.address_survey import choose, require_readable, survey
+from zbackup.jobs.restore.address_survey import MOST_NAMED, choose, require_readable, survey
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotFound, NotRecoverable, Refused, UsageError
 
@@ -109,3 +109,35 @@ def test_a_backup_that_says_another_engine_is_no_guess() -> None:
     (odd,) = looked(lying(shop=of_engine(mine, "oracle")))
     with pytest.raises(Refused, match="of no engine that is known here"):
         odd.newest()
+
+
+def test_what_is_said_of_one_that_lies_below_or_cannot_be_read() -> None:
+    copies = Copies(tuple(hourly(1)), ())
+    address = Address({("", "shop"): copies, ("db1", "docs"): Copies((), (("a", "x"),))})
+    here, below = looked(address)
+    assert str(here).startswith("shop (mysql ") and " at " not in str(here)
+    assert str(below) == f"docs at {below.address} (none can be read)"
+    with pytest.raises(NotRecoverable, match=r"there is docs, shop$"):
+        looked(address, "shoop")
+
+
+def test_of_many_the_first_are_named() -> None:
+    def told(count: int) -> str:
+        address = lying(**{f"s{n:02}": hourly(1) for n in range(count)})
+        with pytest.raises(UsageError) as failed:
+            choose(looked(address), "s3://b")
+        return str(failed.value)
+
+    assert "; ..." not in told(MOST_NAMED) and f"s{MOST_NAMED - 1:02} (" in told(MOST_NAMED)
+    assert "; ..." in told(MOST_NAMED + 1) and f"s{MOST_NAMED:02} (" not in told(MOST_NAMED + 1)
+
+
+def test_nothing_that_is_committed_is_no_backup() -> None:
+    (found,) = looked(Address({("", "shop"): Copies((), ())}))
+    with pytest.raises(Refused, match="can be restored: none is committed"):
+        require_readable(found)
+    (whole,) = looked(lying(shop=hourly(1)))
+    require_readable(whole)
+    mine = hourly(2)
+    (odd,) = looked(lying(shop=[mine[0], *of_engine(mine[1:], "oracle")]))
+    assert odd.newest().name == "zbackup-1", "the newest of those that are known"

@@ -9,7 +9,7 @@ import pytest
 
 from zbackup.jobs.context import Context
 from zbackup.jobs.switch import service as room
-from zbackup.jobs.switch.service import STARTING_S, look, service_of, start, stop
+from zbackup.jobs.switch.service import STARTING_S, inspect, service_of, start, stop
 from zbackup.model.errors import (
     CommandFailed,
     CommandTimedOut,
@@ -75,15 +75,15 @@ def host(monkeypatch: pytest.MonkeyPatch, *says: Any) -> Host:
 
 
 def test_without_a_service_nobody_can_stop_it() -> None:
-    for job in (service_of, look, stop, start):
+    for job in (service_of, inspect, stop, start):
         with pytest.raises(ConfigError, match=r"instance\.shop\.service"):
             job(Host([FACTS]).context(None))  # type: ignore[operator]
 
 
 def test_what_it_said_before_is_known_if_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert look(host(monkeypatch, FACTS).context()) is FACTS
+    assert inspect(host(monkeypatch, FACTS).context()) is FACTS
     silent = host(monkeypatch, SILENT)
-    assert look(silent.context()) is None and "does not answer before it is stopped" in silent.notes[0]
+    assert inspect(silent.context()) is None and "does not answer before it is stopped" in silent.notes[0]
 
 
 def test_it_is_stopped_when_nobody_answers_any_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,7 @@ class SnapshotPlan:
 
 def plan_snapshot(ctx: Context, options: SnapshotOptions = AS_SCHEDULED) -> SnapshotPlan:
     """Look and decide, and change nothing. Raises what `snapshot` would raise before it begins."""
-    _, _, plan = _look(ctx, ctx.catalog(), options)
+    _, _, plan = _inspect(ctx, ctx.catalog(), options)
     return plan
 
 
@@ -69,7 +69,7 @@ def snapshot(ctx: Context, options: SnapshotOptions = AS_SCHEDULED) -> SnapshotR
         ctx.engine.heal()
         catalog = ctx.catalog()
         before = finish_all(ctx, catalog.all_datasets, catalog.backups)
-        facts, draft, plan = _look(ctx, catalog, options)
+        facts, draft, plan = _inspect(ctx, catalog, options)
         ctx.progress.phase("taking the snapshot", f"lock {plan.lock.kind}: {plan.lock.reason}")
         backup = _take(ctx, facts, draft, plan)
         try:
@@ -90,7 +90,7 @@ def snapshot(ctx: Context, options: SnapshotOptions = AS_SCHEDULED) -> SnapshotR
         return SnapshotReport(backup=backup, lock=plan.lock, warnings=plan.warnings)
 
 
-def _look(
+def _inspect(
     ctx: Context, catalog: Catalog, options: SnapshotOptions
 ) -> tuple[ServerFacts, Record, SnapshotPlan]:
     facts = ctx.engine.inspect()

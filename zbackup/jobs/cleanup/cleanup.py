@@ -9,7 +9,7 @@ from zbackup.catalog.local import Catalog, clones, read_clones
 from zbackup.jobs.backup.complete_record import finish_all
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import forget_if_never_made, never_made
-from zbackup.jobs.clones.fetched_datasets import held
+from zbackup.jobs.clones.fetched_datasets import fetched_guids
 from zbackup.jobs.clones.lifecycle import start, working_on
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
@@ -103,7 +103,7 @@ def _is_leftover(ctx: Context, clone: Clone, dataset: Dataset) -> bool:
         return clone.state == "building"
     # What was fetched for hours is not thrown away: the same restore goes on from it, but for a drill's, of
     # which the next wants another backup.
-    fetched = bool(held(ctx, dataset.name)) and clone.name != copy_name(drill_name(ctx.instance))
+    fetched = bool(fetched_guids(ctx, dataset.name)) and clone.name != copy_name(drill_name(ctx.instance))
     return not fetched and not clone_datasets.may_be_there(ctx, recovery_of(clone.name))
 
 

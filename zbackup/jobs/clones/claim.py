@@ -30,7 +30,7 @@ LOOPBACK = "127.0.0.1"
 
 def everywhere(ctx: Context) -> list[tuple[Clone, Dataset]]:
     """The clones of all instances, but those on another pool that lost its disks."""
-    return readable(look_everywhere(ctx))
+    return readable(list_everywhere(ctx))
 
 
 def readable(listings: Sequence[Clones]) -> list[tuple[Clone, Dataset]]:
@@ -40,13 +40,13 @@ def readable(listings: Sequence[Clones]) -> list[tuple[Clone, Dataset]]:
 
 def names_taken(ctx: Context) -> set[str]:
     """The names of all clones, of those that cannot be read, too."""
-    listings = look_everywhere(ctx)
+    listings = list_everywhere(ctx)
     return {clone.name for clone, _ in readable(listings)}.union(
         *(each.unreadable_names for each in listings)
     )
 
 
-def look_everywhere(ctx: Context) -> list[Clones]:
+def list_everywhere(ctx: Context) -> list[Clones]:
     """The same with those that cannot be read, of each dataset by themselves."""
     found = [read_clones(ctx.zfs, ctx.clones)]
     for root in dict.fromkeys(ctx.cloning.roots):
@@ -77,7 +77,7 @@ def announce(
     with contextlib.ExitStack() as held:
         if clone.port or any_port or clone.kind == "dev":
             held.enter_context(exclusive(ctx.claims_lock, "zbackup clone", waiting=ctx.progress.note))
-            listings = look_everywhere(ctx)
+            listings = list_everywhere(ctx)
             require_readable(listings, clone.name)
             others = readable(listings)
             _require_own_name(clone, others)
@@ -109,9 +109,17 @@ def _make(ctx: Context, clone: Clone, properties: Mapping[str, str]) -> None:
         # A zfs that refused made none. One that was killed, or did not answer, may have: it is known by this.
         if failure.returncode > 0:
             _forget(ctx, clone.name)
+        if isinstance(failure, DatasetExists):
+            # Such as a volume, which is not among the file systems that were looked at.
+            raise foreign(container) from failure
         raise
     ctx.zfs.clear_property(ctx.clones, INTENT + clone.name)
     ctx.zfs.mount(container)
+
+
+def foreign(dataset: str) -> Taken:
+    """The error that a dataset of the wanted name is nobody's clone."""
+    return Taken(f"{dataset} exists and is no clone of zbackup's: choose another --name")
 
 
 def _intend(ctx: Context, intent: Mapping[str, str]) -> None:
@@ -179,7 +187,7 @@ def require_nobody_listens(port: int) -> None:
 
 
 @contextlib.contextmanager
-def held(*ports: int, host: str = "") -> Iterator[None]:
+def reserved_ports(*ports: int, host: str = "") -> Iterator[None]:
     """Keep these ports of ours from outgoing connections, which get any that nobody has bound.
 
     They are those of 127.0.0.1, and of the address that is `host` unless that is "". A server that sets

@@ -14,11 +14,11 @@ from dataclasses import replace
 
 from zbackup.catalog.local import read_clones
 from zbackup.jobs.clones.claim import CLONE_PROPERTIES, announce
-from zbackup.jobs.clones.fetched_datasets import abort_partials, held
+from zbackup.jobs.clones.fetched_datasets import abort_partials, fetched_guids
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
 from zbackup.model.clone import INTENT, PROPERTY, Clone
-from zbackup.model.errors import DatasetBusy, DatasetNotFound, NotFound, PoolSuspended, Refused
+from zbackup.model.errors import DatasetBusy, NotFound, Refused
 from zbackup.model.event_log import log
 from zbackup.model.record import PREFIX, Record, from_properties, to_properties
 from zbackup.model.recovery import Files, process_note
@@ -60,11 +60,9 @@ def fill(ctx: Context, clone: Clone, backup: Backup) -> Files:
 
 def open_again(ctx: Context, clone: Clone) -> Files:
     """A clone's files, mounted if they are not (after a reboot)."""
-    container = f"{ctx.clones}/{clone.name}"
-    ctx.zfs.mount(container)
     record = record_of(ctx, clone)
     for number in range(len(record.members)):
-        ctx.zfs.mount(f"{container}/{number}")
+        ctx.zfs.mount(f"{ctx.clones}/{clone.name}/{number}")
     return _files(ctx, clone, record)
 
 
@@ -105,14 +103,13 @@ def in_sight_of(ctx: Context, files: Files, members: Sequence[Dataset], visible:
 
 
 def _hidden_from(ctx: Context, members: Sequence[Dataset], visible: Sequence[Clone]) -> tuple[str, ...]:
-    """Mountpoints that the server must not see."""
+    """Mountpoints that the server must not see: nothing is asked for what is not mounted."""
     own = tuple(f"{ctx.clones}/{clone.name}" for clone in visible)
-    others = ctx.zfs.filesystems(ctx.clones)
-    for root in ctx.elsewhere:
-        with contextlib.suppress(DatasetNotFound, PoolSuspended):
-            others += ctx.zfs.filesystems(root)
-    foreign = [d for d in others if not any(d.name == o or d.name.startswith(o + "/") for o in own)]
-    return tuple(d.mountpoint for d in (*members, *foreign) if d.mountpoint)
+    found = [d.mountpoint for d in members if d.mountpoint]
+    for root in (ctx.clones, *ctx.elsewhere):
+        mounted = ctx.zfs.mounted_below(root).items()
+        found += [at for name, at in mounted if not any(name == o or name.startswith(o + "/") for o in own)]
+    return tuple(found)
 
 
 def describe(ctx: Context, clone: Clone) -> None:
@@ -185,6 +182,9 @@ def destroy(ctx: Context, clone: Clone, container: Dataset) -> None:
     kill_server(ctx, clone.name)
     if clone.kind == "copy":
         abort_partials(ctx, datasets[1:])
+        # What had arrived in part, with nothing before it, goes with that.
+        left = {d.guid for d in ctx.zfs.filesystems(container.name)}
+        datasets = [d for d in datasets if d.guid in left]
     # Half reset, or with archived log added, a part is a clone of another's snapshot.
     dependent = {c for s in snapshots for c in s.clones}
     for dataset in [d for d in datasets if d.name in dependent]:
@@ -220,7 +220,7 @@ def _destroy(ctx: Context, dataset: Dataset) -> None:
 def _require_own(ctx: Context, clone: Clone, datasets: Sequence[Dataset]) -> list[Snapshot]:
     """The snapshots in it, which are its own too."""
     snapshots = ctx.zfs.snapshots_below(datasets[0].name)
-    fetched = held(ctx, datasets[0].name) if clone.kind == "copy" else set()
+    fetched = fetched_guids(ctx, datasets[0].name) if clone.kind == "copy" else set()
     own = [s for s in snapshots if dict(s.properties).get(SNAPSHOT) == clone.id or str(s.guid) in fetched]
     if children := sorted({_owner(ctx, c) for s in own for c in s.clones} - {clone.name}):
         raise Refused(f"the clone {clone.name} has children: destroy {', '.join(children)} first")

@@ -11,7 +11,7 @@ FETCHED = "zbackup:fetched"
 """On a copy's own dataset: the guids of the snapshots it holds or is to hold."""
 
 
-def held(ctx: Context, container: str) -> set[str]:
+def fetched_guids(ctx: Context, container: str) -> set[str]:
     """The guids, as text; none for anything that is not a copy."""
     text = ctx.zfs.user_properties(container).get(container, {}).get(FETCHED, "[]")
     return set(json.loads(text))

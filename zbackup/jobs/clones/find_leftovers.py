@@ -8,7 +8,7 @@ from zbackup.jobs.context import Context
 from zbackup.model.clone import Clone
 from zbackup.plan.clones.clone_name import recovery_of
 from zbackup.plan.health.unfinished_clones import Leftover, is_unfinished
-from zbackup.proc.lock import holder
+from zbackup.proc.lock import lock_owner
 
 
 def leftovers(ctx: Context) -> tuple[Leftover, ...]:
@@ -16,7 +16,7 @@ def leftovers(ctx: Context) -> tuple[Leftover, ...]:
     found = []
     for at in ctx.everywhere():
         suspects = [
-            c for c in _unfinished(at) if not holder(ctx.shared / f"clone-{recovery_of(c.name)}.lock")
+            c for c in _unfinished(at) if not lock_owner(ctx.shared / f"clone-{recovery_of(c.name)}.lock")
         ]
         # Its maker may have finished it, and released the lock, since it was looked at.
         still = {c.id for c in _unfinished(at)} if suspects else set()

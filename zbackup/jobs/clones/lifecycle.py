@@ -205,15 +205,15 @@ def way_in(contexts: Sequence[Context], name: str) -> WayIn:
 def find(contexts: Sequence[Context], name: str) -> tuple[Context, Clone, Dataset]:
     """The clone, its dataset, and what to work on it with. Raise NotFound, naming those there are, or Refused
     when it cannot be read."""
-    names, looked = [], []
+    names, listed = [], []
     for ctx in contexts:
         there = read_clones(ctx.zfs, ctx.clones)
-        looked.append(there)
+        listed.append(there)
         for clone, dataset in there.found:
             if clone.name == name and clone.instance == ctx.instance:
                 return ctx, clone, dataset
             names.append(clone.name)
-    for there in looked:
+    for there in listed:
         there.require_readable(name)
     known = ", ".join(sorted(set(names))) or "none"
     raise NotFound(f"there is no clone {name}; there are: {known}")

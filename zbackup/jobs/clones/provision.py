@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from zbackup.jobs.clones import clone_datasets
-from zbackup.jobs.clones.claim import held
+from zbackup.jobs.clones.claim import reserved_ports
 from zbackup.jobs.context import Context
 from zbackup.model.clone import Clone
 from zbackup.model.cloning import Adoption, Login, Mask, PrivateServer
@@ -33,7 +33,7 @@ def hand_over(ctx: Context, clone: Clone, files: Files, *, recovered: bool) -> C
         recovered=recovered,
         source=ctx.cloning.replica if clone.follows else None,
     )
-    with held(clone.port):  # masking may take long
+    with reserved_ports(clone.port):  # masking may take long
         ctx.recovery.adopt(files, adoption, ctx.progress)
     return clone_datasets.mark_ready(ctx, replace(clone, masked=clone.masked or bool(steps)))
 

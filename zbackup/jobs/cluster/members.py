@@ -9,7 +9,7 @@ from zbackup.jobs.context import Context, ShipDestination, live_files
 from zbackup.jobs.restore.destination_source import DestinationSource
 from zbackup.jobs.restore.local_source import LOCAL
 from zbackup.jobs.restore.source import Source
-from zbackup.jobs.watch.window import look, look_at
+from zbackup.jobs.watch.window import inspect, inspect_destination
 from zbackup.model.backup import Backup
 from zbackup.model.cluster import CONFIG, SHARD, Cluster, require_same_sets, role_of
 from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed, ZbackupError
@@ -51,7 +51,7 @@ class Member:
         )
 
 
-def look_at_member(
+def inspect_member(
     ctx: Context,
     destination: ShipDestination | None = None,
     *,
@@ -64,11 +64,11 @@ def look_at_member(
     """
     ctx.progress.phase("looking", ctx.instance)
     if destination:
-        copies, window = look_at(ctx, destination)
+        copies, window = inspect_destination(ctx, destination)
         backups, end = copies.backups, None
     else:
         catalog = ctx.catalog()
-        backups, (window, _) = catalog.backups, look(ctx, catalog)
+        backups, (window, _) = catalog.backups, inspect(ctx, catalog)
         end = None if stored else _live_end(ctx, catalog)
     newest = max(usable_bases(backups), key=lambda b: b.createtxg, default=None)
     server = newest.record.server if newest else {}

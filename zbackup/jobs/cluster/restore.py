@@ -14,7 +14,14 @@ from functools import partial
 from typing import TypeVar
 
 from zbackup.jobs.clones import clone_datasets
-from zbackup.jobs.clones.claim import LOOPBACK, announce, everywhere, free_ports, held, require_free_port
+from zbackup.jobs.clones.claim import (
+    LOOPBACK,
+    announce,
+    everywhere,
+    free_ports,
+    require_free_port,
+    reserved_ports,
+)
 from zbackup.jobs.clones.lifecycle import working_on
 from zbackup.jobs.clones.temporary import removed_on_failure
 from zbackup.jobs.cluster.members import (
@@ -36,7 +43,7 @@ from zbackup.model.event_log import log
 from zbackup.model.log import ClusterTime
 from zbackup.model.recovery import Files, Serving
 from zbackup.plan.clones.clone_name import default_name, require_wanted
-from zbackup.plan.cluster import newest, require_held
+from zbackup.plan.cluster import newest, require_covered
 
 T = TypeVar("T")
 
@@ -122,7 +129,7 @@ def earlier_when_too_late(
                 raise
             members[0].ctx.progress.note(f"{late}: trying {late.latest}")
             at = late.latest
-            require_held(at, facts_of(members), members[0].ctx.zone)
+            require_covered(at, facts_of(members), members[0].ctx.zone)
     return at, make(at)
 
 
@@ -132,7 +139,7 @@ def chosen(cluster: Cluster, members: Sequence[Member], at: ClusterTime | None) 
     facts, zone = facts_of(members), members[0].ctx.zone
     if at is None:
         return newest(facts, zone)
-    require_held(at, facts, zone)
+    require_covered(at, facts, zone)
     return at
 
 
@@ -156,7 +163,7 @@ def _restore(
             alone.enter_context(working_on(members[0].ctx, name, "zbackup restore --cluster"))
         _make_free([(contexts[m.name], names[m.name]) for m in members])
         ports = dict(zip(names, _ports(members, options), strict=True))
-        alone.enter_context(held(*ports.values()))
+        alone.enter_context(reserved_ports(*ports.values()))
         addresses = Addresses(
             config=members[0].replica_set,
             hosts={m.replica_set: f"{LOOPBACK}:{ports[m.name]}" for m in members},

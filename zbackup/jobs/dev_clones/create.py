@@ -4,12 +4,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from zbackup.catalog.local import Catalog
+from zbackup.catalog.local import Catalog, Clones
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import (
     announce,
     everywhere,
-    look_everywhere,
+    foreign,
+    list_everywhere,
     names_taken,
     readable,
     require_free_port,
@@ -77,7 +78,7 @@ def plan_create(ctx: Context, options: CreateOptions) -> CreatePlan:
     """Look and decide, and change nothing."""
     _require_possible(ctx, options)
     names = _wanted(ctx, options)
-    listings = look_everywhere(ctx)
+    listings = list_everywhere(ctx)
     require_readable(listings, *names)
     others = readable(listings)
     for clone, dataset in others:
@@ -104,8 +105,8 @@ def create(ctx: Context, options: CreateOptions) -> Iterator[CloneStatus]:
         # One of a snapshot is told before anything is made, when it gets its port.
         _require_ports(ctx, options, everywhere(ctx))
     for name in numbered(options.name, options.count):
-        with _own_name(ctx, name) as own:
-            created = _create(ctx, own, options)
+        with _own_name(ctx, name) as (own, clones):
+            created = _create(ctx, own, options, clones)
         log.info("clone.created", clone=own, backup=created.clone.backup, port=created.clone.port)
         yield created
 
@@ -140,7 +141,7 @@ def _require_ports(ctx: Context, options: CreateOptions, others: list[tuple[Clon
         require_free_ports(ctx, options.count, others)
 
 
-def _create(ctx: Context, name: str, options: CreateOptions) -> CloneStatus:
+def _create(ctx: Context, name: str, options: CreateOptions, clones: Clones) -> CloneStatus:
     if options.moment:
         finish = Finish(
             begin=lambda clone: _begin(ctx, replace(clone, replayed=True), options),
@@ -156,7 +157,7 @@ def _create(ctx: Context, name: str, options: CreateOptions) -> CloneStatus:
         with working_on(ctx, options.parent, "zbackup clone create", wait=PARENT_WAIT_S):
             parent, backup = source(ctx, options.parent, options.snapshot)
             return _make(ctx, name, backup, options, ctx.members(), parent)
-    catalog = ctx.catalog()
+    catalog = ctx.catalog(clones)
     return _make(ctx, name, _chosen(catalog, options), options, catalog.all_datasets)
 
 
@@ -198,7 +199,7 @@ def _make(
 def _begin(ctx: Context, clone: Clone, options: CreateOptions) -> Clone:
     """The clone as it is wanted, with its own dataset and port."""
     rules = ctx.cloning
-    if (rules.limits.memory or rules.limits.cpu) and not detached.limits_hold():
+    if (rules.limits.memory or rules.limits.cpu) and not detached.limits_apply():
         ctx.progress.note(
             "memory_max and cpu_quota limit nothing: they are systemd's, which does not run here"
         )
@@ -260,10 +261,10 @@ def _wanted(ctx: Context, options: CreateOptions) -> tuple[str, ...]:
 
 
 @contextmanager
-def _own_name(ctx: Context, name: str) -> Iterator[str]:
+def _own_name(ctx: Context, name: str) -> Iterator[tuple[str, Clones]]:
     """Nobody else works on a clone of this name, and there is none; "" for the next free one.
 
-    What a killed run left of it is removed.
+    What a killed run left of it is removed. With it come the clones below the instance's clones dataset.
     """
     passed: set[str] = set()
     with ExitStack() as held:
@@ -271,19 +272,23 @@ def _own_name(ctx: Context, name: str) -> Iterator[str]:
             wanted = name or next_name(ctx.instance, passed | names_taken(ctx))
             try:
                 held.enter_context(working_on(ctx, wanted, "zbackup clone create", wait=5 if name else 0))
-                _clear(ctx, wanted)
+                clones = _clear(ctx, wanted)
                 break
             except Taken:
                 held.close()
                 if name:
                     raise
                 passed.add(wanted)
-        yield wanted
+        yield wanted, clones
 
 
-def _clear(ctx: Context, name: str) -> None:
-    """Make sure that the name is free; a leftover of ours is removed: its maker held the lock we hold now."""
-    listings = look_everywhere(ctx)
+def _clear(ctx: Context, name: str) -> Clones:
+    """Make sure that the name is free; a leftover of ours is removed: its maker held the lock we hold now.
+
+    Returns what is below the instance's clones dataset, as it was before.
+    """
+    listings = list_everywhere(ctx)
+    own, wanted, removed = listings[0], f"{ctx.clones}/{name}", set[str]()
     require_readable(listings, name)
     for clone, dataset in readable(listings):
         if clone.name not in (name, log_name(name)):
@@ -292,8 +297,10 @@ def _clear(ctx: Context, name: str) -> None:
             raise _taken(dataset.name, clone.name)
         ctx.progress.note(f"removing what a killed run left of {clone.name}")
         clone_datasets.destroy(ctx, clone, dataset)
-    if ctx.zfs.exists(f"{ctx.clones}/{name}"):
-        raise Taken(f"{ctx.clones}/{name} exists and is no clone of zbackup's: choose another --name")
+        removed.add(dataset.name)
+    if wanted in own.datasets - removed:
+        raise foreign(wanted)
+    return own
 
 
 def _taken(dataset: str, name: str) -> Taken:

@@ -178,10 +178,10 @@ def _here(ctx: Context, guard: Guard, *, between: bool) -> DrillReport:
     return _tried(ctx, what, guard)
 
 
-def _is_there(plan: DrillPlan, look: Callable[[], Sequence[Backup]]) -> bool:
+def _is_there(plan: DrillPlan, backups: Callable[[], Sequence[Backup]]) -> bool:
     """Tell whether it is still there: where nobody can tell, a failure is one of the backup's."""
     with suppress(ZbackupError):
-        return plan.base.record.backup in {b.record.backup for b in look()}
+        return plan.base.record.backup in {b.record.backup for b in backups()}
     return True
 
 

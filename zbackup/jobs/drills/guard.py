@@ -12,12 +12,12 @@ from zbackup.model.clone import Clone
 from zbackup.model.errors import Postponed, VerificationFailed, ZbackupError
 from zbackup.model.progress import Progress
 from zbackup.plan.clones.clone_name import drill_name, log_name, recovery_of
-from zbackup.proc.lock import exclusive, holder
+from zbackup.proc.lock import exclusive, lock_owner
 from zbackup.proc.memory import available
 from zbackup.zfs.facts import ZfsFacts
 
 POLL_S = 1.0
-LOOK_EVERY = 10
+MEASURE_EVERY = 10
 """Polls between two looks at who else restores, which asks ZFS."""
 
 LEAST_FREE = 0.05
@@ -47,7 +47,7 @@ def restoring(ctx: Context) -> str:
         maker = recovery_of(clone.name)
         if clone.state != "building" or maker == drill_name(clone.instance):
             continue
-        if who := holder(ctx.shared / f"clone-{maker}.lock"):
+        if who := lock_owner(ctx.shared / f"clone-{maker}.lock"):
             return f"{who} makes {maker}"
     return ""
 

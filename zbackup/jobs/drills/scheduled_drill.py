@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.drills.drill import DrillReport, drill, drill_here
-from zbackup.jobs.drills.guard import LOOK_EVERY, Guard, memory_needed, memory_short, restoring, room_short
+from zbackup.jobs.drills.guard import MEASURE_EVERY, Guard, memory_needed, memory_short, restoring, room_short
 from zbackup.jobs.drills.verdicts import read
 from zbackup.jobs.restore.at_destination import at_destination
 from zbackup.model.drill import last_passed
@@ -106,7 +106,7 @@ class _Wanted:
         self.asked += 1
         if why := self.told():
             return why
-        if self.asked % LOOK_EVERY:
+        if self.asked % MEASURE_EVERY:
             return ""
         with suppress(ZbackupError):  # who cannot be seen is not waited for
             return restoring(self.ctx) or room_short(self.at)

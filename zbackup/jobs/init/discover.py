@@ -141,7 +141,7 @@ def seen(server: Server, zfs: Zfs, administrators: Sequence[Administrator]) -> S
     problem = ""
     for administrator in administrators:
         try:
-            version, paths, is_open = administrator.look()
+            version, paths, is_open = administrator.inspect()
         except (DatabaseError, Refused) as failure:
             problem = str(failure)
             continue
@@ -156,7 +156,7 @@ def first_admitted(administrators: Sequence[Administrator]) -> Administrator:
     """The first whom the server lets in, else the last."""
     for administrator in administrators[:-1]:
         with contextlib.suppress(DatabaseError, Refused):
-            administrator.look()
+            administrator.inspect()
             return administrator
     return administrators[-1]
 

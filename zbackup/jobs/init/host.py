@@ -28,7 +28,7 @@ SETTING_DIRECTORIES = {
 ASK_LIMIT_S = 30.0
 
 
-def look() -> HostFacts:
+def inspect() -> HostFacts:
     """Inspect what is there of the service."""
     systemd = SYSTEMD.is_dir()
     return HostFacts(

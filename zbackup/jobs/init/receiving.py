@@ -15,7 +15,7 @@ HOST_KEY = Path("/etc/ssh/ssh_host_ed25519_key.pub")
 LONGEST = 1 << 20
 
 
-def look(zfs: Zfs, dataset: str, user: str) -> tuple[set[str], bool, int]:
+def inspect(zfs: Zfs, dataset: str, user: str) -> tuple[set[str], bool, int]:
     """Find which datasets on the way to this one there are, whether the user is, and the dataset's quota in
     bytes (0: none). Raise NotFound without the pool, Refused for a user who may do anything."""
     if (found := _user(user)) and found.pw_uid == 0:

@@ -2,12 +2,14 @@
 
 import heapq
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
+from zbackup.engines.log_search import ServerSearch
 from zbackup.jobs.context import Context
-from zbackup.jobs.restore.known_logs import KnownLog, known_logs
-from zbackup.jobs.restore.locate_transaction import locate
+from zbackup.jobs.restore.known_logs import known_logs
+from zbackup.jobs.restore.locate_transaction import locate, search_by_name
 from zbackup.jobs.restore.search_log import search_further, search_log
 from zbackup.model.errors import NotRecoverable, VerificationFailed
 from zbackup.model.log import position_of
@@ -24,10 +26,10 @@ def follow(ctx: Context, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
         if isinstance(each, LogRead):
             after = each.end or after
         yield each
-    live = _live(ctx)
+    further = _further(ctx)
     while True:
         time.sleep(POLL_S)
-        for each in search_further(ctx, live, replace(wanted, after=after)):
+        for each in further(replace(wanted, after=after)):
             if isinstance(each, LogEntry):
                 yield each
             elif each.damaged:
@@ -38,14 +40,15 @@ def follow(ctx: Context, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
                 after = each.end or after
 
 
-def _live(ctx: Context) -> KnownLog | None:
-    """The server's own log; None where the server is asked. Raise NotRecoverable when there is none here."""
-    if not ctx.log_reader.reads_files:
-        return None
+def _further(ctx: Context) -> Callable[[LogFilter], Iterator[LogEntry | LogRead]]:
+    """Return what tells what the server has written since. Raise NotRecoverable where nothing does."""
+    search = ctx.log_search
+    if isinstance(search, ServerSearch):
+        return search.live
     found = next((log for log in known_logs(ctx, ctx.catalog()) if log.live), None)
     if found is None:
         raise NotRecoverable("the server's own log cannot be read here, so there is nothing to follow")
-    return found
+    return partial(search_further, ctx, search, found.files[0])
 
 
 def largest(found: Iterator[LogEntry | LogRead], count: int) -> Iterator[LogEntry | LogRead]:
@@ -65,8 +68,8 @@ def largest(found: Iterator[LogEntry | LogRead], count: int) -> Iterator[LogEntr
 
 def rows_of(ctx: Context, name: TransactionName) -> Iterator[str]:
     """The rows of one transaction before and after, in lines. Raise NotRecoverable when it is in no log."""
-    before = locate(ctx, name)
+    search, before = search_by_name(ctx, name), locate(ctx, name)
     for log in known_logs(ctx, ctx.catalog()):
         if log.id in before.logs:
-            yield from ctx.recovery.images(log.parts, before.transaction)
+            yield from search.images(log.files, before.transaction)
             return

@@ -3,5 +3,5 @@
 From the same looks that `zbackup status`, `window`, `list` and `clone list` take. reader answers a process
 that may do nothing itself.
 
-Used by: cli. Read first: look; then reader.
+Used by: cli. Read first: inspect; then reader.
 """

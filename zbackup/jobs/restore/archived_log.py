@@ -13,7 +13,7 @@ from zbackup.destinations.base import Archiving, Session
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import CLONE_PROPERTIES
 from zbackup.jobs.context import Context
-from zbackup.model.added_log import AddedFile, HoldsPositions, NotContinued
+from zbackup.model.added_log import AddedFile, ContainsPositions, NotContinued
 from zbackup.model.archive import TAIL, ArchivedFile, LogFileId, tail_hash
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.clone import Clone
@@ -113,11 +113,11 @@ def with_archived_log(
         drop_added(ctx, container)
         clone_datasets.mark_ready(ctx, clone)
         raise
-    holder = _holder(ctx, clone, backup, parts, with_archive(backup.record, span, complete))
+    extended = _extended(ctx, clone, backup, parts, with_archive(backup.record, span, complete))
     clone_datasets.mark_ready(ctx, clone)
     log.info("restore.log_added", backup=backup.name, upto=span.last, files=len(chain.files))
     datasets = {d.name: d for d in (*catalog.datasets, *_datasets(ctx, parts))}
-    return replace(catalog, datasets=tuple(datasets.values()), backups=(*catalog.backups, holder))
+    return replace(catalog, datasets=tuple(datasets.values()), backups=(*catalog.backups, extended))
 
 
 def _as_it_is_now(session: Archiving, carrier: Carrier, epoch: int | None) -> Carrier:
@@ -234,7 +234,7 @@ def _require_one_way(
     ctx: Context, session: Archiving, carrier: Carrier, chain: Chain, at: datetime, files: BackupFiles
 ) -> None:
     """Raise Refused where the moment lies behind a position at which archived log goes two ways."""
-    if isinstance(ctx.recovery, HoldsPositions):
+    if isinstance(ctx.recovery, ContainsPositions):
         _require_one_history(ctx, ctx.recovery, carrier, chain, at, files)
         return
     offset = _held(carrier)
@@ -251,7 +251,7 @@ def _require_one_way(
 
     ways = [*chain.forks]
     for other in carrier.chains:
-        if other is not chain and other.files[0] != first and _or_no(proves, other.files[0]):
+        if other.files[0] != first and _or_no(proves, other.files[0]):
             ways.append(other.files)
     for way in ways:
         found = parting(chain.files, way, begins_same)
@@ -267,16 +267,22 @@ def _require_one_way(
 
 
 def _require_one_history(
-    ctx: Context, recovery: HoldsPositions, carrier: Carrier, chain: Chain, at: datetime, files: BackupFiles
+    ctx: Context,
+    recovery: ContainsPositions,
+    carrier: Carrier,
+    chain: Chain,
+    at: datetime,
+    files: BackupFiles,
 ) -> None:
     """The same of an oplog: who has the entry that another way ends with has all of that way."""
     own = chain.files[-1].file.epoch
-    ways = [*chain.forks, *(other.files for other in carrier.chains if other.files != chain.files)]
-    for way in ways:
-        parted = [f for f in way if not recovery.holds(files, f.end)]
+    ways = (*chain.forks, *(each.files for each in carrier.chains))
+    # Each file that is asked for is read: not those of the way that counts.
+    for way in [each for each in ways if each[-1].file.epoch != own]:
+        parted = [f for f in way if not recovery.contains(files, f.end)]
         common = [f.complete_to for f in way if f not in parted and f.complete_to]
         common += [each for each in (carrier.backup.record.complete_to,) if each]
-        if parted and way[-1].file.epoch != own and not (common and at <= max(common)):
+        if parted and not (common and at <= max(common)):
             before = f", or restore to {local_text(max(common), ctx.zone)} or before" if common else ""
             raise Refused(
                 f"the oplog was archived two ways behind {parted[0].file.begin}: in epoch {own} up to "
@@ -342,7 +348,7 @@ def _files(ctx: Context, backup: Backup, catalog: Catalog, parts: Mapping[int, s
     return BackupFiles(record, Relocation(tuple(moves)))
 
 
-def _holder(ctx: Context, clone: Clone, backup: Backup, parts: Mapping[int, str], record: Record) -> Backup:
+def _extended(ctx: Context, clone: Clone, backup: Backup, parts: Mapping[int, str], record: Record) -> Backup:
     """The same backup, with the snapshots of what the log was added to."""
     names = [f"{part}@{backup.name}" for part in parts.values()]
     ctx.zfs.snapshot(names, {clone_datasets.SNAPSHOT: clone.id}, timeout=SNAPSHOT_LIMIT_S)

@@ -7,7 +7,7 @@
 from zbackup.catalog.local import Catalog
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import CLONE_PROPERTIES
-from zbackup.jobs.clones.fetched_datasets import held
+from zbackup.jobs.clones.fetched_datasets import fetched_guids
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.restore.fetch import announced, mounted, of_parts
 from zbackup.model.backup import Backup
@@ -37,7 +37,7 @@ def clone_there(ctx: Context, name: str, base: Backup, source: Backup) -> Catalo
     backups = (base,) if source is base else (base, source)
     _require_keys(ctx, backups)
     if found := clone_datasets.find_clone(ctx, copy_name(name)):
-        if held(ctx, found[1].name):
+        if fetched_guids(ctx, found[1].name):
             raise Taken(
                 f"{found[1].name} holds what was fetched for another restore: choose another --name, or "
                 f"zbackup clone destroy {copy_name(name)}"
@@ -71,7 +71,7 @@ def clean_up(ctx: Context, name: str) -> None:
     """Remove what was cloned for a recovery that failed, unless something of it was kept for a look."""
     try:
         found = clone_datasets.find_clone(ctx, copy_name(name))
-        if found and not held(ctx, found[1].name) and clone_datasets.find_clone(ctx, name) is None:
+        if found and not fetched_guids(ctx, found[1].name) and clone_datasets.find_clone(ctx, name) is None:
             clone_datasets.destroy(ctx, *found)
     except ZbackupError as failure:
         ctx.progress.note(

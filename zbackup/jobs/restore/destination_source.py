@@ -11,7 +11,7 @@ from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.restore.archived_log import ArchiveWish, archived_bytes, with_archived_log
 from zbackup.jobs.restore.at_destination import at_destination, clean_up, clone_there
 from zbackup.jobs.restore.fetch import fetch, sizes
-from zbackup.jobs.restore.locate_transaction import locate_in
+from zbackup.jobs.restore.locate_transaction import locate_in, search_by_name
 from zbackup.jobs.restore.log_source import nothing_replayed
 from zbackup.jobs.restore.make_plan import RestorePlan, choose, make_plan, note_unreadable
 from zbackup.jobs.restore.options import RestoreOptions
@@ -36,7 +36,7 @@ from zbackup.model.transaction_name import TransactionName
 from zbackup.plan.clones.clone_name import copy_name
 from zbackup.plan.recovery.archived import Carrier, is_other_log
 from zbackup.plan.recovery.as_it_is import require_one_server
-from zbackup.plan.recovery.before_transaction import may_hold
+from zbackup.plan.recovery.before_transaction import may_contain
 from zbackup.plan.recovery.recovery import RecoveryPlan, farthest_log, plan_whole_log
 from zbackup.plan.recovery.window import usable_bases
 from zbackup.plan.retention.arrival import first_to_reach
@@ -84,7 +84,7 @@ class DestinationSource:
 
         When it was committed is known only when its log is here. Raise NotRecoverable.
         """
-        ctx.log_reader.check_name(name)
+        search_by_name(ctx, name)
         copies = _restorable(ctx, self.destination).with_holders
         if not copies.backups:
             raise NotRecoverable(_none(ctx, self.destination, copies))
@@ -100,7 +100,7 @@ class DestinationSource:
     def plan(self, ctx: Context, target: RestoreTarget, options: RestoreOptions) -> RestorePlan:
         """Decide by what the destination's backups say of themselves, and fetch nothing."""
         with self.destination.adapter.connect() as session:
-            there = _look(ctx, session, options.epoch)
+            there = _with_archive(ctx, session, options.epoch)
             choice = _choose(ctx, self.destination, there, target, options)
             log = choice.log or choice.base
             carrier = there.carrier(log)
@@ -125,7 +125,7 @@ class DestinationSource:
         ctx.progress.phase("looking", f"which backup, at {self.destination.adapter.address}")
         with ExitStack() as failed:
             with self.destination.adapter.connect() as session:
-                there = _look(ctx, session, options.epoch)
+                there = _with_archive(ctx, session, options.epoch)
                 choice = _choose(ctx, self.destination, there, target, options)
                 base, log = choice.base, choice.log or choice.base
                 real, carrier = there.real(log), there.carrier(log)
@@ -176,10 +176,10 @@ class DestinationSource:
 
 def _restorable(ctx: Context, destination: ShipDestination, epoch: int | None = None) -> ArchivedCopies:
     with destination.adapter.connect() as session:
-        return _look(ctx, session, epoch)
+        return _with_archive(ctx, session, epoch)
 
 
-def _look(ctx: Context, session: Session, epoch: int | None) -> ArchivedCopies:
+def _with_archive(ctx: Context, session: Session, epoch: int | None) -> ArchivedCopies:
     """Return what can be restored from there. An archive that cannot be looked at keeps no backup from
     that."""
     there = archived_copies(session, session.copies().to_restore(), epoch)
@@ -324,7 +324,7 @@ def _choice(ctx: Context, copies: Copies, target: RestoreTarget, base: str) -> R
 
     def reaches(backup: Backup) -> bool:
         if isinstance(target, UnseenTransaction):
-            return may_hold(backup, target.name)
+            return may_contain(backup, target.name)
         return backup.reaches(target.at)
 
     if isinstance(target, BackupAsItIs) or (isinstance(target, Moment) and target.text == LATEST):

@@ -14,7 +14,7 @@ from zbackup.destinations.base import Session
 from zbackup.destinations.copies import StreamStep
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import announce
-from zbackup.jobs.clones.fetched_datasets import FETCHED, held
+from zbackup.jobs.clones.fetched_datasets import FETCHED, fetched_guids
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
 from zbackup.model.begin_record import RECORD
@@ -69,7 +69,7 @@ def _prepare(ctx: Context, name: str, base: Backup, wanted: set[str]) -> Clone:
     """The copy's own dataset, new or from an earlier run that wanted the same: snapshots of these guids."""
     if found := clone_datasets.find_clone(ctx, copy_name(name)):
         clone, dataset = found
-        if held(ctx, dataset.name) == wanted:
+        if fetched_guids(ctx, dataset.name) == wanted:
             ctx.progress.note(f"continuing with what was fetched into {dataset.name}")
             ctx.zfs.mount(dataset.name)  # after a reboot it is not
             return clone
@@ -94,10 +94,10 @@ def announced(ctx: Context, name: str, base: Backup, properties: Mapping[str, st
 
 
 def _arriving(session: Session, container: str, base: Backup, source: Backup) -> list[_Arriving]:
-    """Lines by their numbers, those of the base first: its members are 0, 1 and so on.
+    """The streams by their numbers, those of the base first: its members are 0, 1 and so on.
 
-    Where a line's streams begin anew, because none leads on from the base, what follows gets a dataset of its
-    own behind them.
+    Where a dataset's streams begin anew, because none leads on from the base, what follows gets a dataset
+    of its own behind them.
     """
     wanted: dict[str, list[Snapshot]] = {}
     for backup in (base, *((source,) if source is not base else ())):

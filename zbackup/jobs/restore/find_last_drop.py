@@ -1,16 +1,20 @@
 """Find the last statement that dropped or emptied a table, and the target just before it."""
 
+from zbackup.engines.log_search import ServerSearch
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.search_log import require_all_read
 from zbackup.jobs.restore.source import Source
 from zbackup.model.errors import NotFound, UsageError, ZbackupError
 from zbackup.model.log import ClusterTime
-from zbackup.model.log_entry import Kind, LogEntry, LogFilter, LogRead
+from zbackup.model.log_entry import Kind, LogEntry, LogFilter
 from zbackup.model.moment import local_text
 from zbackup.model.target import RestoreTarget
 from zbackup.model.transaction_name import parse_transaction
 from zbackup.plan.recovery.last_drop import LastDrop
+
+DEFINED: frozenset[Kind] = frozenset({"ddl", "drop", "truncate"})
+ANY: frozenset[Kind] = frozenset()
 
 
 def find_last_drop(ctx: Context, source: Source, table: str, kind: Kind) -> LogEntry:
@@ -22,7 +26,9 @@ def find_last_drop(ctx: Context, source: Source, table: str, kind: Kind) -> LogE
     """
     if not all(table.partition(".")):
         raise UsageError(f'"{table}" is no SCHEMA.TABLE, such as shop.orders')
-    seen = _walk(ctx, source, LastDrop(table, kind))
+    # An oplog has no drop of a collection that was not there: its documents need not be looked at.
+    sure = isinstance(ctx.log_search, ServerSearch)
+    seen = _walk(ctx, source, LastDrop(table, kind, only_of_what_was_there=sure), DEFINED if sure else ANY)
     if seen.found is None:
         hint = ""
         if seen.defined is not None:
@@ -42,7 +48,7 @@ def find_last_drop(ctx: Context, source: Source, table: str, kind: Kind) -> LogE
 def just_before(ctx: Context, source: Source, entry: LogEntry, options: RestoreOptions) -> RestoreTarget:
     """The target that is everything before the transaction. Raise NotRecoverable when nothing leads there."""
     subject = entry.transaction
-    if not ctx.log_reader.reads_files:
+    if isinstance(ctx.log_search, ServerSearch):
         return ClusterTime.parse(subject.start.partition("@")[0])
     return source.transaction(ctx, parse_transaction(subject.gtid or subject.start), options.base)
 
@@ -52,14 +58,14 @@ def _words(ctx: Context, entry: LogEntry) -> str:
     return f"at {at}, by {name.gtid or name.start}: {entry.text}"
 
 
-def _walk(ctx: Context, source: Source, seen: LastDrop) -> LastDrop:
+def _walk(ctx: Context, source: Source, seen: LastDrop, kinds: frozenset[Kind]) -> LastDrop:
     """Read file by file, the newest first, until it is known what was the last; files tell in their order."""
-    for each in source.search(ctx, LogFilter(tables=(seen.table,), backwards=True)):
+    for each in source.search(ctx, LogFilter(tables=(seen.table,), kinds=kinds, backwards=True)):
         if isinstance(each, LogEntry):
             seen.saw(each)
             continue
         try:
-            require_all_read([each] if isinstance(each, LogRead) else [])
+            require_all_read([each])
         except ZbackupError as problem:
             if seen.found is None:
                 raise

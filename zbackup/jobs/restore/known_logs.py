@@ -8,7 +8,7 @@ from zbackup.jobs.context import Context, live_files
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.errors import DatabaseError, NotFound, NotRecoverable, ZbackupError
 from zbackup.model.log import position_of
-from zbackup.plan.recovery.before_transaction import covering, log_holders
+from zbackup.plan.recovery.before_transaction import covering, with_known_log
 
 UNKNOWN = ""
 """In place of the id of a log of which no backup holds the beginning."""
@@ -16,13 +16,13 @@ UNKNOWN = ""
 
 @dataclass(frozen=True, slots=True)
 class KnownLog:
-    """One log, by its id, and where its files are, the newest part first; `live`: that is the server's own.
+    """One log, by its id, and where its files are, the newest first; `live`: that is the server's own.
 
-    `backups` are those of the other parts, in the same order.
+    `backups` are those of the other files, in the same order.
     """
 
     id: str
-    parts: list[BackupFiles]
+    files: list[BackupFiles]
     live: bool = False
     backups: tuple[Backup, ...] = ()
 
@@ -36,7 +36,7 @@ def known_logs(
     them, where only the server can read that and does not answer; else that is a note.
     Raise NotFound when there is none of that name.
     """
-    holders = sorted(log_holders(catalog.backups), key=lambda b: b.createtxg, reverse=True)
+    holders = sorted(with_known_log(catalog.backups), key=lambda b: b.createtxg, reverse=True)
     if not holders:
         return
     wanted = {b.record.log_id for b in holders if base in ("", b.name)}
@@ -46,15 +46,15 @@ def known_logs(
     if live and live_id == UNKNOWN and not base:
         yield KnownLog(UNKNOWN, [live], live=True)
     for log in stored_logs(catalog, [b for b in holders if b.record.log_id in wanted]):
-        here = live is not None and live_id == log.id
-        yield KnownLog(log.id, [live, *log.parts], True, log.backups) if live and here else log
+        here = live if live_id == log.id else None
+        yield KnownLog(log.id, [here, *log.files], True, log.backups) if here else log
 
 
 def stored_logs(catalog: Catalog, holders: Sequence[Backup]) -> Iterator[KnownLog]:
     """The logs that these hold, in their order."""
     for log_id in dict.fromkeys(b.record.log_id for b in holders):
-        parts = covering([b for b in holders if b.record.log_id == log_id])
-        yield KnownLog(log_id, [b.files(catalog.all_datasets) for b in parts], backups=tuple(parts))
+        found = covering([b for b in holders if b.record.log_id == log_id])
+        yield KnownLog(log_id, [b.files(catalog.all_datasets) for b in found], backups=tuple(found))
 
 
 def _noted(ctx: Context) -> Callable[[str], None]:
@@ -66,15 +66,15 @@ def _live(
 ) -> tuple[BackupFiles | None, str]:
     """The log that the server writes now, None when it cannot be read, and its id."""
     live = live_files(catalog.datasets)
-    part = BackupFiles(newest.record, live)
+    files = BackupFiles(newest.record, live)
     try:
         span = ctx.log_reader.live_log(newest.files(catalog.all_datasets), live)
     except NotRecoverable:
-        return part, UNKNOWN
+        return files, UNKNOWN
     except (ZbackupError, OSError) as problem:
         tell = unread if isinstance(problem, DatabaseError) else _noted(ctx)
         tell(str(problem))
         return None, UNKNOWN
     if span is None or position_of(span.first) > position_of(newest.record.log_to):
-        return part, UNKNOWN
-    return part, newest.record.log_id
+        return files, UNKNOWN
+    return files, newest.record.log_id

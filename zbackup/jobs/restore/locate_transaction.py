@@ -3,15 +3,16 @@
 from collections.abc import Iterable
 
 from zbackup.catalog.local import Catalog
+from zbackup.engines.log_search import FileSearch, ServerSearch
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.known_logs import UNKNOWN, KnownLog, known_logs, stored_logs
 from zbackup.model.backup import Backup
-from zbackup.model.errors import NotRecoverable, VerificationFailed
+from zbackup.model.errors import NotRecoverable, UsageError, VerificationFailed
 from zbackup.model.log import Searched, Transaction
 from zbackup.model.moment import local_text
 from zbackup.model.target import BeforeTransaction
 from zbackup.model.transaction_name import Gtid, TransactionName
-from zbackup.plan.recovery.before_transaction import log_holders
+from zbackup.plan.recovery.before_transaction import with_known_log
 
 
 def locate(ctx: Context, name: TransactionName, base: str = "") -> BeforeTransaction:
@@ -20,20 +21,32 @@ def locate(ctx: Context, name: TransactionName, base: str = "") -> BeforeTransac
     Raise UsageError when the name means nothing in such a log, NotRecoverable when it is in none of those
     that are left, or stands for one transaction in this log and for another in that.
     """
-    ctx.log_reader.check_name(name)
+    files = search_by_name(ctx, name)
     catalog = ctx.catalog()
-    return _located(ctx, name, catalog, known_logs(ctx, catalog, base))
+    return _located(ctx, files, name, catalog, known_logs(ctx, catalog, base))
+
+
+def search_by_name(ctx: Context, name: TransactionName) -> FileSearch:
+    """Return what finds a transaction of that name. Raise UsageError when it means nothing in such a log."""
+    if isinstance(ctx.log_search, ServerSearch):
+        raise UsageError(
+            f"{name} names nothing in MongoDB's oplog, where entries have cluster times: SECONDS,INCREMENT, "
+            "as zbackup log shows them (zbackup restore --to-timestamp)"
+        )
+    ctx.log_search.check_name(name)
+    return ctx.log_search
 
 
 def locate_in(ctx: Context, name: TransactionName, catalog: Catalog) -> BeforeTransaction:
     """The same in the backups of a catalogue alone."""
-    return _located(ctx, name, catalog, stored_logs(catalog, log_holders(catalog.backups)))
+    stored = stored_logs(catalog, with_known_log(catalog.backups))
+    return _located(ctx, search_by_name(ctx, name), name, catalog, stored)
 
 
 def _located(
-    ctx: Context, name: TransactionName, catalog: Catalog, logs: Iterable[KnownLog]
+    ctx: Context, files: FileSearch, name: TransactionName, catalog: Catalog, logs: Iterable[KnownLog]
 ) -> BeforeTransaction:
-    searched = [(log, each) for log in logs if (each := _find(ctx, name, log))]
+    searched = [(log, each) for log in logs if (each := _find(ctx, files, name, log))]
     if not searched:
         raise NotRecoverable("there is no finished backup to start from: run zbackup snapshot first")
     found: dict[Transaction, set[str]] = {}
@@ -48,14 +61,14 @@ def _located(
             f"{name} is in {len(found)} logs, committed {times}: "
             "say which with --base, the backup to start from"
         )
-    [(transaction, held_by)] = found.items()
-    return BeforeTransaction(name=name, transaction=transaction, logs=frozenset(held_by))
+    [(transaction, owner_in)] = found.items()
+    return BeforeTransaction(name=name, transaction=transaction, logs=frozenset(owner_in))
 
 
-def _find(ctx: Context, name: TransactionName, log: KnownLog) -> Searched | None:
+def _find(ctx: Context, files: FileSearch, name: TransactionName, log: KnownLog) -> Searched | None:
     """None where the server's own log cannot be read, and no backup leads to it anyway."""
     try:
-        return ctx.log_reader.find(name, log.parts)
+        return files.find(name, log.files)
     except (NotRecoverable, VerificationFailed, OSError) as problem:
         if log.id == UNKNOWN:
             ctx.progress.note(f"the live log cannot be looked at: {problem}")

@@ -55,13 +55,20 @@ def require_unused(ctx: Context, name: str, options: RestoreOptions) -> list[tup
         require_free_port(options.port, everywhere(ctx))
     leftovers = []
     there = read_clones(ctx.zfs, ctx.clones)
+    elsewhere = ctx.everywhere()[1:]
     for wanted in (name, log_name(name)):
         there.require_readable(wanted)
         found = next((pair for pair in there.found if pair[0].name == wanted), None)
+        own = f"{ctx.clones}/{wanted}"
         if found and found[0].state == "building":
             leftovers.append(found)
-        for each in ctx.everywhere()[1:] if found in leftovers else ctx.everywhere():
-            dataset = f"{each.clones}/{wanted}"
-            if each.zfs.exists(dataset):
-                raise Taken(f"{dataset} exists: choose another --name, or zbackup clone destroy {wanted}")
+        elif own in there.datasets:
+            raise _taken(own, wanted)
+        for each in elsewhere:
+            if each.zfs.exists(dataset := f"{each.clones}/{wanted}"):
+                raise _taken(dataset, wanted)
     return leftovers
+
+
+def _taken(dataset: str, name: str) -> Taken:
+    return Taken(f"{dataset} exists: choose another --name, or zbackup clone destroy {name}")

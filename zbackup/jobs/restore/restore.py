@@ -4,7 +4,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from zbackup.jobs.clones import clone_datasets
-from zbackup.jobs.clones.claim import announce, held
+from zbackup.jobs.clones.claim import announce, reserved_ports
 from zbackup.jobs.clones.lifecycle import working_on
 from zbackup.jobs.clones.temporary import log_source, removed_on_failure
 from zbackup.jobs.context import Context
@@ -132,7 +132,7 @@ def _act(ctx: Context, opened: Opened, options: RestoreOptions) -> RestoreReport
     ctx.progress.phase("cloning", plan.base.name)
     with removed_on_failure(ctx, clone, keep=options.keep):
         clone = finish.begin(clone) if finish else announce(ctx, clone)
-        with held(clone.port, host=clone.host):
+        with reserved_ports(clone.port, host=clone.host):
             base = clone_datasets.fill(ctx, clone, plan.base)
             base, recovered = _recovered(ctx, opened, (clone, base), options)
             base = replace(base, beside=())

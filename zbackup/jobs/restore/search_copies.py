@@ -21,7 +21,7 @@ from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable
 from zbackup.model.log_entry import LogFilter, LogRead
 from zbackup.plan.clones.clone_name import copy_name, search_name
-from zbackup.plan.recovery.before_transaction import covering, log_holders
+from zbackup.plan.recovery.before_transaction import covering, with_known_log
 
 
 def search_copies(ctx: Context, destination: ShipDestination, wanted: LogFilter) -> Iterator[Found]:
@@ -47,7 +47,7 @@ def search_copies(ctx: Context, destination: ShipDestination, wanted: LogFilter)
 
 def _needed(copies: Copies, wanted: LogFilter) -> list[Backup]:
     """The fewest backups of each log that hold all that any does, but those from before what is wanted."""
-    holders = log_holders(copies.backups)
+    holders = with_known_log(copies.backups)
     found: list[Backup] = []
     for log_id in dict.fromkeys(b.record.log_id for b in holders):
         found += covering([b for b in holders if b.record.log_id == log_id])

@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from zbackup.catalog.local import Catalog
+from zbackup.engines.log_search import FileSearch, ServerSearch
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.lifecycle import working_on
 from zbackup.jobs.clones.temporary import log_clone
 from zbackup.jobs.context import Context, live_files
-from zbackup.jobs.restore.known_logs import KnownLog, known_logs
+from zbackup.jobs.restore.known_logs import known_logs
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.clone import Clone
 from zbackup.model.errors import DatabaseError, NotRecoverable, Refused, VerificationFailed, ZbackupError
@@ -30,8 +31,9 @@ def search_log(ctx: Context, wanted: LogFilter) -> Iterator[Found]:
     catalog = ctx.catalog()
     if not any(log_known(b.record) for b in catalog.backups if b.finished):
         raise NotRecoverable("no finished backup says where the log is: run zbackup snapshot first")
-    if not ctx.log_reader.reads_files:
-        yield from _through_servers(ctx, catalog, wanted)
+    search = ctx.log_search
+    if isinstance(search, ServerSearch):
+        yield from _through_servers(ctx, search, catalog, wanted)
         return
     unread: list[str] = []
     logs = list(known_logs(ctx, catalog, unread=unread.append))
@@ -40,17 +42,18 @@ def search_log(ctx: Context, wanted: LogFilter) -> Iterator[Found]:
         yield from lacking
     logs = logs[:1] if wanted.after else logs
     for log in logs if wanted.backwards else reversed(logs):
-        yield from _in_files(ctx, log.parts, wanted)
+        yield from _in_files(ctx, search, log.files, wanted)
     if not wanted.backwards:
         yield from lacking
 
 
 def in_one_backup(ctx: Context, catalog: Catalog, backup: Backup, wanted: LogFilter) -> Iterator[Found]:
     """The same of what one backup of the catalogue holds. Whoever asks holds the lock of a search's name."""
-    if ctx.log_reader.reads_files:
-        yield from _in_files(ctx, [backup.files(catalog.all_datasets)], wanted)
+    search = ctx.log_search
+    if isinstance(search, ServerSearch):
+        yield from _on_a_clone(ctx, search, catalog, backup, wanted)
     else:
-        yield from _on_a_clone(ctx, catalog, backup, wanted)
+        yield from _in_files(ctx, search, [backup.files(catalog.all_datasets)], wanted)
 
 
 def sooner(backups: Sequence[Backup], wanted: LogFilter) -> list[Backup]:
@@ -58,12 +61,13 @@ def sooner(backups: Sequence[Backup], wanted: LogFilter) -> list[Backup]:
     return sorted(backups, key=lambda b: b.createtxg, reverse=wanted.backwards)
 
 
-def search_further(ctx: Context, log: KnownLog | None, wanted: LogFilter) -> Iterator[Found]:
-    """Tell what the server itself has written since wanted.after; `log` is its own, None where it is
-    asked. Raise DatabaseError where it does not answer."""
-    if log:
-        ctx.log_reader.bring_up_to_date(log.parts[0])
-    yield from ctx.log_reader.history(log.parts[:1] if log else (), wanted)
+def search_further(ctx: Context, search: FileSearch, live: BackupFiles, wanted: LogFilter) -> Iterator[Found]:
+    """Tell what the server itself has written since wanted.after; `live` is where its own log is read.
+
+    Raise DatabaseError where it has to be asked and does not answer.
+    """
+    ctx.log_reader.bring_up_to_date(live)
+    yield from search.history([live], wanted)
 
 
 def require_all_read(reads: Sequence[LogRead]) -> None:
@@ -76,14 +80,16 @@ def require_all_read(reads: Sequence[LogRead]) -> None:
     raise failure(f"not all of the log was read: {said}")
 
 
-def _in_files(ctx: Context, parts: Sequence[BackupFiles], wanted: LogFilter) -> Iterator[Found]:
+def _in_files(
+    ctx: Context, search: FileSearch, files: Sequence[BackupFiles], wanted: LogFilter
+) -> Iterator[Found]:
     """A log that cannot be read does not keep the others from being read."""
     try:
-        yield from ctx.log_reader.history(parts, wanted, _Told(ctx))
+        yield from search.history(files, wanted, _Told(ctx))
     except (Refused, NotRecoverable, VerificationFailed, OSError) as problem:
         gone = isinstance(problem, OSError)
         why = f"{problem}; if it was purged or pruned just now, try again" if gone else str(problem)
-        yield LogRead(name=parts[0].record.called, size=0, end="", problem=why)
+        yield LogRead(name=files[0].record.called, size=0, end="", problem=why)
 
 
 class _Told:
@@ -99,24 +105,26 @@ class _Told:
         self._progress.advance(done, total)
 
 
-def _through_servers(ctx: Context, catalog: Catalog, wanted: LogFilter) -> Iterator[Found]:
+def _through_servers(
+    ctx: Context, search: ServerSearch, catalog: Catalog, wanted: LogFilter
+) -> Iterator[Found]:
     """Tell what the running server has, and what only a backup's files hold."""
     if wanted.backwards:
-        yield from _live(ctx, wanted)
+        yield from _live(ctx, search, wanted)
     after = wanted.after
     for backup in () if after else sooner(_needed(ctx, catalog, wanted), wanted):
-        for each in _locked(ctx, _on_a_clone(ctx, catalog, backup, replace(wanted, after=after))):
+        for each in _locked(ctx, _on_a_clone(ctx, search, catalog, backup, replace(wanted, after=after))):
             if isinstance(each, LogRead) and not wanted.backwards:
                 after = each.end
             yield each
     if not wanted.backwards:
-        yield from _live(ctx, replace(wanted, after=after))
+        yield from _live(ctx, search, replace(wanted, after=after))
 
 
-def _live(ctx: Context, wanted: LogFilter) -> Iterator[Found]:
+def _live(ctx: Context, search: ServerSearch, wanted: LogFilter) -> Iterator[Found]:
     ctx.progress.phase("reading", "the server's own log")
     try:
-        yield from ctx.log_reader.history((), wanted)
+        yield from search.live(wanted)
     except (DatabaseError, Refused) as problem:
         yield _not_read(ctx, wanted, str(problem))
 
@@ -157,7 +165,9 @@ def _locked(ctx: Context, found: Iterator[Found]) -> Iterator[Found]:
         yield from found
 
 
-def _on_a_clone(ctx: Context, catalog: Catalog, backup: Backup, wanted: LogFilter) -> Iterator[Found]:
+def _on_a_clone(
+    ctx: Context, search: ServerSearch, catalog: Catalog, backup: Backup, wanted: LogFilter
+) -> Iterator[Found]:
     name = search_name(ctx.instance)
     ctx.recovery.check_program(backup.record)
     ctx.progress.phase("reading", f"the log in {backup.name}, by a server on a clone")
@@ -172,4 +182,4 @@ def _on_a_clone(ctx: Context, catalog: Catalog, backup: Backup, wanted: LogFilte
         backup=backup.name,
     )
     with log_clone(ctx, catalog, clone, backup, keep=False) as made:
-        yield from ctx.recovery.history_of(made[0], wanted)
+        yield from search.on_clone(made[0], wanted)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import dropwhile
 
+from zbackup.engines.log_search import ServerSearch
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.local_source import LOCAL
 from zbackup.jobs.restore.make_plan import RestorePlan
@@ -28,7 +29,7 @@ def without(ctx: Context, options: RestoreOptions, text: str) -> RestoreOptions:
     Raise Refused where none can be left out, UsageError when the text names none, NotRecoverable when it is
     in no log, or no backup leads to it.
     """
-    if not ctx.log_reader.reads_files:
+    if isinstance(ctx.log_search, ServerSearch):
         raise Refused(
             f"nothing can be left out of the oplog of {ctx.instance}: restore to before it (--to-timestamp)"
         )

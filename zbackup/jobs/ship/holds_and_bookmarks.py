@@ -6,7 +6,7 @@ from zbackup.jobs.context import Context, ShipDestination
 from zbackup.model.backup import Backup
 from zbackup.model.shipping import Inventory, Origin, SourceDataset, bookmark_name, bookmarked
 from zbackup.model.snapshot import Snapshot
-from zbackup.plan.ship.ship import line_of
+from zbackup.plan.ship.ship import target_of
 from zbackup.zfs.streams import ZfsStreams
 
 
@@ -25,8 +25,8 @@ def pin(
         ctx.zfs.hold(destination.tag, snapshot)
     streams = ZfsStreams(ctx.zfs.runner)
     for dataset in sources:
-        line = line_of(dataset, inventory)
-        guids = {s.guid for s in snapshots} | set(line.bases if line else ())
+        target = target_of(dataset, inventory)
+        guids = {s.guid for s in snapshots} | set(target.bases if target else ())
         marked = {o.guid for o in _bookmarks(dataset, destination)}
         for guid in sorted(guids - marked):
             found = dataset.origin(guid)
@@ -43,12 +43,12 @@ def release(
 ) -> None:
     """Everything wanted has arrived: release the holds, and destroy the bookmarks that newer ones replace.
 
-    A bookmark goes only when the line's newest copy is known to the source by another.
+    A bookmark goes only when the target dataset's newest copy is known to the source by another.
     """
     streams = ZfsStreams(ctx.zfs.runner)
     for dataset in sources:
-        line = line_of(dataset, inventory)
-        bases = [guid for guid in (line.bases if line else ()) if dataset.origin(guid)]
+        target = target_of(dataset, inventory)
+        bases = [guid for guid in (target.bases if target else ()) if dataset.origin(guid)]
         for origin in _bookmarks(dataset, destination) if bases else ():
             if origin.guid not in bases:
                 streams.destroy_bookmark(origin.name)

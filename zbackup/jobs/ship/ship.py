@@ -41,7 +41,7 @@ def never() -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShipLook:
+class ShipPreview:
     """The plan of a shipment. `sizes` are estimates in bytes, for each Send of the plan."""
 
     destination: ShipDestination
@@ -85,12 +85,12 @@ class _Done:
     committed: list[Backup] = field(default_factory=list)
 
 
-def look(ctx: Context, destination: ShipDestination, *, initial: bool = False) -> ShipLook:
+def preview(ctx: Context, destination: ShipDestination, *, initial: bool = False) -> ShipPreview:
     """Look at both sides and plan, and change nothing."""
     with destination_lock(ctx, destination), destination.adapter.connect() as session:
-        plan = _look(ctx, destination, session.inventory(), initial=initial).plan
+        plan = _both_sides(ctx, destination, session.inventory(), initial=initial).plan
     streams = ZfsStreams(ctx.zfs.runner)
-    return ShipLook(
+    return ShipPreview(
         destination=destination, plan=plan, sizes=tuple(streams.size(_argv(s)) for s in _sends(plan))
     )
 
@@ -101,7 +101,7 @@ def ready(ctx: Context, destination: ShipDestination) -> str:
     Raise what ship() would raise before it sends anything.
     """
     try:
-        found = look(ctx, destination)
+        found = preview(ctx, destination)
     except Taken:
         return "a run is under way"
     _require_plan(ctx, destination, found.plan)
@@ -126,7 +126,7 @@ def ship(
         ctx.progress.phase("looking at both sides", destination.adapter.address)
         inventory = session.inventory()
         with ctx.instance_lock(f"zbackup ship to {destination.name} (planning)"):
-            sides = _look(ctx, destination, inventory, initial=initial)
+            sides = _both_sides(ctx, destination, inventory, initial=initial)
             newest = write_down(ctx, destination, sides.backups, inventory)
             _require_plan(ctx, destination, sides.plan)
             pin(ctx, destination, sides.sources, inventory, [s.snapshot for s in _sends(sides.plan)])
@@ -175,10 +175,10 @@ def destination_lock(ctx: Context, destination: ShipDestination) -> Iterator[Non
         yield
 
 
-def _look(ctx: Context, destination: ShipDestination, inventory: Inventory, *, initial: bool) -> _Sides:
+def _both_sides(ctx: Context, destination: ShipDestination, inventory: Inventory, *, initial: bool) -> _Sides:
     catalog = ctx.catalog()
     names = {d.name for d in catalog.datasets}
-    # What a switch put aside is no line's future any more.
+    # What a switch put aside is no target dataset's future any more.
     own = tuple(b for b in catalog.backups if all(s.dataset in names for s in b.snapshots))
     sources = _sources(ctx, [d.name for d in catalog.datasets])
     streams = ZfsStreams(ctx.zfs.runner)
@@ -190,14 +190,14 @@ def _look(ctx: Context, destination: ShipDestination, inventory: Inventory, *, i
 
 
 def _begun(streams: ZfsStreams, sources: Sequence[SourceDataset], inventory: Inventory) -> dict[str, int]:
-    """By line the guid of the snapshot that an interrupted stream was of, where it can be continued."""
-    partials = {line.name: line.partial for line in inventory.lines if line.partial}
-    tokens = {line: streams.token(p.token) for line, p in partials.items() if p.token}
+    """By target dataset the guid of the snapshot whose stream was interrupted, where it can be continued."""
+    partials = {each.name: each.partial for each in inventory.datasets if each.partial}
+    tokens = {name: streams.token(p.token) for name, p in partials.items() if p.token}
     # Without a token it is the whole stream that is sent again: all it takes is the snapshot.
     here = {o.guid for source in sources for o in source.origins if "@" in o.name}
-    again = {line: p.guid for line, p in partials.items() if not p.token and p.guid in here}
-    return {line: token.guid for line, token in tokens.items() if token} | {
-        line: guid for line, guid in again.items() if guid is not None
+    again = {name: p.guid for name, p in partials.items() if not p.token and p.guid in here}
+    return {name: token.guid for name, token in tokens.items() if token} | {
+        name: guid for name, guid in again.items() if guid is not None
     }
 
 
@@ -231,7 +231,7 @@ def diverged_text(instance: str, destination: ShipDestination, found: Divergence
     """Tell what is on each side, and what would go on without destroying anything."""
     here, there = ", ".join(found.here) or "no snapshot", ", ".join(found.there) or "no snapshot"
     return (
-        f"{found.dataset} and its copy {instance}/{found.line} at {destination.adapter.address} have "
+        f"{found.dataset} and its copy {instance}/{found.target} at {destination.adapter.address} have "
         f"diverged: {found.why}. Here: {here}. There: {there}. Nothing was changed. To continue and lose "
         f"neither, set the old copies aside ({destination.adapter.aside}) and start again: "
         f"zbackup ship {instance} {destination.name} --initial"
@@ -251,9 +251,9 @@ def _act(
     stop: Callable[[], bool],
 ) -> None:
     match step:
-        case Abort(line, why):
-            log.info("ship.aborted", line=line, why=why, destination=destination.name)
-            session.abort(line)
+        case Abort(target, why):
+            log.info("ship.aborted", line=target, why=why, destination=destination.name)
+            session.abort(target)
         case Send():
             done.sent.append(_send(ctx, destination, session, step, stop))
         case Commit(backup, parts):

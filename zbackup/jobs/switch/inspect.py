@@ -5,10 +5,9 @@ from datetime import UTC
 
 from zbackup.catalog.switched import formerly, require_settled, switches
 from zbackup.jobs.clones import clone_datasets
-from zbackup.jobs.clones.fetched_datasets import held
+from zbackup.jobs.clones.fetched_datasets import fetched_guids
 from zbackup.jobs.clones.lifecycle import require_ready
 from zbackup.jobs.context import Context
-from zbackup.jobs.switch.service import service_of
 from zbackup.jobs.switch.steps import part_name
 from zbackup.model.clone import Clone
 from zbackup.model.errors import NotFound, Refused
@@ -49,7 +48,6 @@ def _bound_to_copies(ctx: Context, clone: Clone, address: str) -> Refused:
 def clone_to_switch(ctx: Context, name: str) -> Clone:
     """The clone that is to be switched to, or is half switched to, or half switched back."""
     clone = find(ctx, name)
-    service_of(ctx)
     if clone.state in HALF_DONE:
         return clone
     require_settled(switches(ctx.zfs, ctx.clones, ctx.instance))
@@ -60,7 +58,7 @@ def clone_to_switch(ctx: Context, name: str) -> Clone:
         )
     require_ready(clone)
     copy = clone_datasets.find_clone(ctx, copy_name(name))
-    if copy and not held(ctx, copy[1].name):
+    if copy and not fetched_guids(ctx, copy[1].name):
         raise _bound_to_copies(ctx, clone, ctx.clones)
     return clone
 

@@ -25,7 +25,7 @@ def service_of(ctx: Context) -> Service:
     return ctx.service
 
 
-def look(ctx: Context) -> ServerFacts | None:
+def inspect(ctx: Context) -> ServerFacts | None:
     """See that we can tell whether the server answers, before anybody stops it. What it says, if it does.
 
     Raise ConfigError: a password that only the daemon can read would be missed when it is too late.

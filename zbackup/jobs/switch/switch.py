@@ -22,7 +22,7 @@ from zbackup.jobs.switch.inspect import (
     newest,
     require_unread,
 )
-from zbackup.jobs.switch.service import look, service_of, start, stop
+from zbackup.jobs.switch.service import inspect, service_of, start, stop
 from zbackup.jobs.switch.steps import (
     all_of,
     away,
@@ -68,7 +68,7 @@ def plan(ctx: Context, name: str) -> SwitchPlan:
     clone = clone_to_switch(ctx, name)
     switch = clone.switch if clone.state in HALF_DONE and clone.switch else intend(ctx, clone)
     require_unread(ctx, all_of(switch))
-    look(ctx)
+    inspect(ctx)
     renames = [(root, switch.aside(root)) for root in switch.roots]
     renames += [(part_name(ctx, clone, each.number), each.name) for each in switch.coming]
     return SwitchPlan(clone=clone, renames=tuple(renames), service=service_of(ctx))
@@ -87,7 +87,7 @@ def switch(ctx: Context, name: str) -> SwitchReport:
         record = clone_datasets.record_of(ctx, clone)
         intent = intent_of(clone) if clone.state in HALF_DONE else intend(ctx, clone)
         require_unread(ctx, all_of(intent))
-        facts = look(ctx)
+        facts = inspect(ctx)
         clone = replace(clone, state="switching", stopped=True, switch=intent)
         _write_intent(ctx, clone)
         try:
@@ -114,7 +114,7 @@ def undo(ctx: Context, name: str = "") -> SwitchReport:
     with ExitStack() as held:
         held.enter_context(working_on(ctx, name, "zbackup switch --undo"))
         held.enter_context(ctx.instance_lock("zbackup switch --undo"))
-        facts = look(ctx)
+        facts = inspect(ctx)
         clone = find(ctx, name)
         intent = intent_of(clone)
         if clone.state == "switched":

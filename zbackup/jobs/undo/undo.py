@@ -131,8 +131,8 @@ class _Work:
         subject = self.subject
         wish = UndoWish(name=subject.name, altered=subject.altered, fire_triggers=self.options.fire_triggers)
         # A restore meanwhile may have pruned what was read before it.
-        parts = _parts(self.ctx, subject.before) if isinstance(subject.before, BeforeTransaction) else ()
-        opened = self.undoer.session(subject.transaction, parts, wish, entrance, self.ctx.progress)
+        files = _log_files(self.ctx, subject.before) if isinstance(subject.before, BeforeTransaction) else ()
+        opened = self.undoer.session(subject.transaction, files, wish, entrance, self.ctx.progress)
         with opened as session:
             plan = session.plan()
             for note in plan.notes:
@@ -152,11 +152,11 @@ class _Work:
             return report
 
 
-def _parts(ctx: Context, found: BeforeTransaction) -> tuple[BackupFiles, ...]:
+def _log_files(ctx: Context, found: BeforeTransaction) -> tuple[BackupFiles, ...]:
     """The log that holds the transaction."""
     for known in known_logs(ctx, ctx.catalog()):
         if known.id in found.logs:
-            return tuple(known.parts)
+            return tuple(known.files)
     raise NotRecoverable(f"the log that holds {found.name} was pruned just now")
 
 

@@ -62,13 +62,13 @@ def check(ctx: Context, expected: Expected, *, with_drill: bool = False) -> Chec
     verdict down like any drill.
     """
     doctor = _Doctor()
-    catalog = doctor.look(
+    catalog = doctor.examine(
         "datasets",
         ctx.catalog,
         lambda c: ", ".join(d.name for d in c.datasets),
         lambda c: not_loaded(ZfsFacts(ctx.zfs.runner).settings([d.name for d in c.datasets])),
     )
-    facts = doctor.look("server", ctx.engine.inspect, _describe)
+    facts = doctor.examine("server", ctx.engine.inspect, _describe)
     if facts is not None:
         _check_engine(ctx, doctor, facts)
         _check_server(ctx, doctor, facts, catalog)
@@ -79,7 +79,7 @@ def check(ctx: Context, expected: Expected, *, with_drill: bool = False) -> Chec
             _try_a_drill(ctx, doctor)
         _check_drills(ctx, doctor, catalog)
         known = catalog
-        advice = doctor.look(
+        advice = doctor.examine(
             "settings",
             lambda: examine(ctx, known, facts, expected),
             lambda found: f"{len(found)} remark{'s' * (len(found) != 1)}" if found else "no problems found",
@@ -98,21 +98,21 @@ def _check_elsewhere(ctx: Context, doctor: "_Doctor") -> None:
     """Look at what else zbackup logs in to or sends to."""
     copier = ctx.copier() if ctx.copier else None
     if copier is not None and copier.configured:
-        doctor.look("copying back", copier.require_account, str)
+        doctor.examine("copying back", copier.require_account, str)
     for destination in ctx.destinations:
         address = destination.adapter.address
-        doctor.look(
+        doctor.examine(
             f"destination {destination.name}", partial(ready, ctx, destination), f"{address}: {{}}".format
         )
     for destination in archive_destinations(ctx) if ctx.archive else ():
         look = partial(archive_ready, ctx, destination)
-        doctor.look(f"archive {destination.name}", look, f"{destination.adapter.address}: {{}}".format)
+        doctor.examine(f"archive {destination.name}", look, f"{destination.adapter.address}: {{}}".format)
 
 
 def _check_server(ctx: Context, doctor: "_Doctor", facts: ServerFacts, catalog: Catalog | None) -> None:
-    choice = doctor.look("lock", lambda: ctx.engine.choose_lock(facts), lambda c: f"{c.kind}: {c.reason}")
+    choice = doctor.examine("lock", lambda: ctx.engine.choose_lock(facts), lambda c: f"{c.kind}: {c.reason}")
     if choice is not None:
-        doctor.look(
+        doctor.examine(
             "privileges",
             lambda: ctx.engine.require_privileges(facts, choice.kind),
             lambda _: f"the account has what the lock {choice.kind} needs",
@@ -120,7 +120,7 @@ def _check_server(ctx: Context, doctor: "_Doctor", facts: ServerFacts, catalog: 
     if catalog is not None:
         _check_placement(ctx, doctor, facts, catalog)
     members = [d.mountpoint for d in catalog.datasets if d.mountpoint] if catalog else []
-    doctor.look(
+    doctor.examine(
         "server program",
         lambda: ctx.recovery.check_version(facts.server, facts.version, members),
         lambda program: program,
@@ -221,13 +221,15 @@ def _check_backups(ctx: Context, doctor: "_Doctor", catalog: Catalog) -> None:
             doctor.add(Finding(severity="warning", subject="backups", text=text))
     for finding in log_times(times_out_of_order(catalog.backups)):
         doctor.add(finding)
-    doctor.look(
+    doctor.examine(
         "clones",
         lambda: read_clones(ctx.zfs, ctx.clones),
         lambda there: f"{len(there.found)} below {ctx.clones}",
         lambda there: (*unreadable_clones(there.unreadable), *of_leftovers(leftovers(ctx))),
     )
-    stale = doctor.look("pins", lambda: find_stale(ctx), lambda s: f"{len(s)} for destinations that are gone")
+    stale = doctor.examine(
+        "pins", lambda: find_stale(ctx), lambda s: f"{len(s)} for destinations that are gone"
+    )
     for mark in stale or []:
         text = f"{mark.kind} {mark.tag or mark.name} on {mark.name}: {mark.why}; zbackup release --stale"
         doctor.add(Finding(severity="warning", subject="pins", text=text))
@@ -235,7 +237,7 @@ def _check_backups(ctx: Context, doctor: "_Doctor", catalog: Catalog) -> None:
 
 def _try_a_drill(ctx: Context, doctor: "_Doctor") -> None:
     """Ask a server what only it can tell: that it starts on a clone, replays the log and finds all whole."""
-    doctor.look(
+    doctor.examine(
         "restore",
         lambda: drill_here(ctx).verdict,
         lambda v: (
@@ -261,7 +263,7 @@ def _check_drills(ctx: Context, doctor: "_Doctor", catalog: Catalog) -> None:
             for each in drilled(ctx, ())
         ]
 
-    doctor.look(
+    doctor.examine(
         "drills",
         facts,
         lambda there: "; ".join(map(described_drill, there)),
@@ -283,7 +285,7 @@ class _Doctor:
     def add(self, finding: Finding) -> None:
         self.findings.append(finding)
 
-    def look(
+    def examine(
         self,
         subject: str,
         question: Callable[[], T],

@@ -89,7 +89,7 @@ def of_address(address: Destination, opened: Opened) -> list[Member]:
 
     Raise what it raises when nobody can look there at all.
     """
-    return [_looked_at(opened(path, name), address.address, path, name) for path, name in address.instances()]
+    return [_member_at(opened(path, name), address.address, path, name) for path, name in address.instances()]
 
 
 def _committed(snapshots: Sequence[Snapshot], disputed: Collection[str]) -> Copies:
@@ -140,7 +140,7 @@ class _ListedLog:
         return max((f for f in self.files if f.file.server == server), key=lambda f: f.file, default=None)
 
 
-def _looked_at(destination: Destination, address: str, path: str, name: str) -> Member:
+def _member_at(destination: Destination, address: str, path: str, name: str) -> Member:
     try:
         with destination.connect() as session:
             copies = session.copies().to_restore()

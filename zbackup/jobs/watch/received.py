@@ -93,7 +93,7 @@ def kept_at(
     )
 
 
-def look(
+def inspect(
     zfs: Zfs,
     clock: Clock,
     root: str,
@@ -167,7 +167,9 @@ def _held(zfs: Zfs, snapshots: Sequence[Snapshot]) -> tuple[tuple[str, str], ...
 
 def _arriving(zfs: Zfs, root: str) -> tuple[str, ...]:
     """List the datasets that hold a stream in part."""
-    return tuple(f"{root}/{line.name}" for line in ZfsStreams(zfs.runner).lines(root) if line.partial)
+    return tuple(
+        f"{root}/{each.name}" for each in ZfsStreams(zfs.runner).target_datasets(root) if each.partial
+    )
 
 
 def _job_facts(job: Remembered) -> JobFacts:

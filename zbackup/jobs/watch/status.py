@@ -18,7 +18,7 @@ from zbackup.jobs.drills.verdicts import Drilled, drilled
 from zbackup.jobs.journal import Remembered
 from zbackup.jobs.ship.lag import Shipped, shipped
 from zbackup.jobs.watch.window import as_they_are
-from zbackup.jobs.watch.window import look as look_at_window
+from zbackup.jobs.watch.window import inspect as inspect_window
 from zbackup.model.backup import Backup
 from zbackup.model.finding import Finding, Health, worst
 from zbackup.model.moment import local_text
@@ -35,7 +35,7 @@ from zbackup.plan.health.unfinished_clones import Leftover
 from zbackup.plan.recovery.window import RecoveryWindow, Window, moment_bases, usable_bases
 from zbackup.plan.retention.retention import plan_retention
 from zbackup.plan.retention.tier_space import TierSpace, by_tier
-from zbackup.proc.lock import holder
+from zbackup.proc.lock import lock_owner
 from zbackup.zfs.facts import ZfsFacts
 
 TREND = timedelta(days=7)
@@ -86,7 +86,7 @@ class Status:
         return worst(self.findings)
 
 
-def look(
+def inspect(
     ctx: Context,
     expected: Expected,
     remembered: Sequence[Remembered],
@@ -95,10 +95,10 @@ def look(
     notes: OperatorNotes = NO_NOTES,
 ) -> Status:
     """Look, and judge in the light of an operator's `notes`. Raise CommandFailed when ZFS cannot be asked."""
-    working = holder(ctx.lock_file)
+    working = lock_owner(ctx.lock_file)
     catalog, now = ctx.catalog(), ctx.clock.now()
-    working = working or holder(ctx.lock_file)
-    reach, _ = look_at_window(ctx, catalog)
+    working = working or lock_owner(ctx.lock_file)
+    reach, _ = inspect_window(ctx, catalog)
     promised = back(now, ctx.retention.window, ctx.zone)
     bases = usable_bases(catalog.backups)
     lacking = [gap for gap in reach.gaps if gap.to > promised and gap.cause != "switch"]

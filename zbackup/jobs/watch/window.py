@@ -48,7 +48,7 @@ def window(ctx: Context) -> WindowReport:
     """Look at all backups and at the live log."""
     catalog = ctx.catalog()
     now = ctx.clock.now()
-    found, note = _look(ctx, catalog, now)
+    found, note = _window(ctx, catalog, now)
     promised = back(now, ctx.retention.window, ctx.zone)
     return WindowReport(
         now=now,
@@ -76,14 +76,14 @@ def _opens(ctx: Context, backup: Backup) -> bool:
     return True
 
 
-def look_at(ctx: Context, destination: ShipDestination) -> tuple[Copies, RecoveryWindow]:
+def inspect_destination(ctx: Context, destination: ShipDestination) -> tuple[Copies, RecoveryWindow]:
     """The backups committed at a destination, and what can be restored with them and the log archived
     there."""
-    there, found = _looked_at(ctx, destination)
+    there, found = _at_destination(ctx, destination)
     return there.copies, found
 
 
-def _looked_at(ctx: Context, destination: ShipDestination) -> tuple[ArchivedCopies, RecoveryWindow]:
+def _at_destination(ctx: Context, destination: ShipDestination) -> tuple[ArchivedCopies, RecoveryWindow]:
     with destination.adapter.connect() as session:
         there = archived_copies(session, session.copies())
     return there, recovery_window(there.with_holders.backups, None, ctx.clock.now())
@@ -106,7 +106,7 @@ def _on_trust(ctx: Context, destination: ShipDestination, there: ArchivedCopies)
 
 def window_at(ctx: Context, destination: ShipDestination) -> WindowReport:
     """The window that a destination's backups give, by its own retention."""
-    there, found = _looked_at(ctx, destination)
+    there, found = _at_destination(ctx, destination)
     copies, now = there.copies, ctx.clock.now()
     promised = back(now, destination.retention.window, ctx.zone)
     return WindowReport(
@@ -123,12 +123,12 @@ def window_at(ctx: Context, destination: ShipDestination) -> WindowReport:
     )
 
 
-def look(ctx: Context, catalog: Catalog) -> tuple[RecoveryWindow, str]:
+def inspect(ctx: Context, catalog: Catalog) -> tuple[RecoveryWindow, str]:
     """The window, and why the live log is not part of it ("" if it was looked at)."""
-    return _look(ctx, catalog, ctx.clock.now())
+    return _window(ctx, catalog, ctx.clock.now())
 
 
-def _look(ctx: Context, catalog: Catalog, now: datetime) -> tuple[RecoveryWindow, str]:
+def _window(ctx: Context, catalog: Catalog, now: datetime) -> tuple[RecoveryWindow, str]:
     live, note = _live_log(ctx, catalog)
     return recovery_window(catalog.backups, live, now), note
 

@@ -32,7 +32,7 @@ class Subject:
     expected: Expected
 
 
-def look(
+def inspect(
     subjects: Sequence[Subject],
     host: str,
     remembered: Sequence[Remembered],
@@ -63,7 +63,9 @@ def _instance(
 ) -> overview.Instance:
     ctx = subject.ctx
     try:
-        status = instance_status.look(ctx, subject.expected, remembered, daemon_runs=daemon_runs, notes=notes)
+        status = instance_status.inspect(
+            ctx, subject.expected, remembered, daemon_runs=daemon_runs, notes=notes
+        )
         reach = window(ctx)
         backups = _backups(ctx, status, reach)
         verdicts = [(name, v) for name in ("", *(t.name for t in ctx.destinations)) for v in read(ctx, name)]

@@ -1,0 +1,135 @@
+"""The search for the last statement that dropped a table: how far it reads, and what it tells."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tests.unit.reports import a_transaction
+from zbackup.jobs.context import Context
+from zbackup.jobs.restore.find_last_drop import find_last_drop, just_before
+from zbackup.jobs.restore.options import RestoreOptions
+from zbackup.jobs.restore.source import Source
+from zbackup.model.errors import NotFound, Refused, UsageError
+from zbackup.model.log import ClusterTime
+from zbackup.model.log_entry import Kind, LogEntry, LogFilter, LogRead, Touched
+from zbackup.model.transaction_name import parse_transaction
+
+TABLE = "shop.orders"
+GTID = "3e11fa47-71ca-11e1-9e33-c80aa9429562:31"
+
+
+def entry(start: int, *kinds: Kind, text: str = "", **more: Any) -> LogEntry:
+    transaction = a_transaction(0, start, f"u:{start}")
+    return LogEntry(
+        transaction=transaction, tables=(Touched(TABLE, kinds),), events=1, size=1, text=text, **more
+    )
+
+
+END = LogRead(name="binlog.000012", size=9, end="")
+UNREAD = replace(END, problem="encrypted")
+MADE, FILLED = entry(100, "ddl"), entry(200, "insert")
+DROP = entry(300, "ddl", "drop", text="DROP TABLE orders")
+AGAIN = entry(400, "ddl", text="CREATE TABLE orders (id INT)")
+
+
+class Log:
+    """A source whose log is told of until nobody asks on."""
+
+    def __init__(self, *log: LogEntry | LogRead) -> None:
+        self.log, self.read, self.notes = log, 0, list[str]()
+        self.asked: list[object] = []
+
+    def search(self, _: object, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
+        assert wanted == LogFilter(tables=(TABLE,), backwards=True)
+        for each in self.log:
+            self.read += isinstance(each, LogRead)
+            yield each
+
+    def transaction(self, *asked: object) -> str:
+        self.asked += asked[1:]
+        return "the target"
+
+    def context(self, *, reads_files: bool = True) -> Context:
+        files, server = SimpleNamespace(), SimpleNamespace(live=print, on_clone=print)
+        progress = SimpleNamespace(note=self.notes.append)
+        return cast(
+            Context,
+            SimpleNamespace(
+                log_search=files if reads_files else server, progress=progress, zone=ZoneInfo("UTC")
+            ),
+        )
+
+    def last(self, table: str = TABLE) -> LogEntry:
+        return find_last_drop(self.context(), cast(Source, self), table, "drop")
+
+
+def test_no_more_is_read_than_tells() -> None:
+    log = Log(FILLED, DROP, END, MADE, END)
+    assert (log.last(), log.read, log.notes) == (DROP, 1, [])
+
+
+def test_whether_there_was_a_table_stands_in_an_older_file() -> None:
+    log = Log(DROP, END, MADE, FILLED, END, END)
+    assert (log.last(), log.read) == (DROP, 2)
+
+
+def test_what_changed_it_again_is_told_of() -> None:
+    log = Log(FILLED, DROP, AGAIN, END)
+    assert log.last() == DROP
+    (note,) = log.notes
+    assert note.startswith(
+        "the definition of shop.orders was changed again after this drop, the last time at 2024"
+    )
+    assert "by u:400: CREATE TABLE orders (id INT): see" in note
+
+
+def test_what_was_found_counts_where_older_log_cannot_be_read() -> None:
+    log = Log(DROP, END, UNREAD, END)
+    assert log.last() == DROP and log.read == 2
+    assert log.notes == [
+        f"that {TABLE} was there before it was not seen: not all of the log was read: encrypted"
+    ]
+    with pytest.raises(Refused, match="not all of the log was read"):
+        Log(FILLED, END, UNREAD).last()
+
+
+def test_none_is_found_and_what_else_there_was_is_said() -> None:
+    with pytest.raises(NotFound, match=r"^no drop of shop.orders is in the log: see zbackup log --table"):
+        Log(FILLED, END).last()
+    with pytest.raises(
+        NotFound, match=r"the last change of its definition was at .*, by u:400: CREATE TABLE"
+    ):
+        Log(AGAIN, END).last()
+    unnamed = replace(AGAIN, transaction=replace(AGAIN.transaction, gtid=""))
+    with pytest.raises(NotFound, match=r"by binlog.000012:400: CREATE"):
+        Log(unnamed, END).last()
+    away = entry(500, "ddl", text="RENAME", renames=((TABLE, "shop.old"),))
+    with pytest.raises(NotFound, match=r"it got the name shop.old at .*, by u:500: RENAME: ask for that one"):
+        Log(away, END).last()
+
+
+@pytest.mark.parametrize("table", ["orders", "shop.", ".orders"])
+def test_a_table_is_named_with_its_schema(table: str) -> None:
+    with pytest.raises(UsageError, match=r"is no SCHEMA.TABLE"):
+        Log(DROP, END).last(table)
+
+
+def test_just_before_it_is_a_transaction_or_a_cluster_time() -> None:
+    log, options = Log(), RestoreOptions(base="zbackup-1")
+    named = replace(DROP, transaction=replace(DROP.transaction, gtid=GTID))
+    assert just_before(log.context(), cast(Source, log), named, options) == cast(Any, "the target")
+    unnamed = replace(DROP, transaction=replace(DROP.transaction, gtid=""))
+    just_before(log.context(), cast(Source, log), unnamed, options)
+    assert log.asked == [
+        parse_transaction(GTID),
+        "zbackup-1",
+        parse_transaction("binlog.000012:300"),
+        "zbackup-1",
+    ]
+    oplog = replace(DROP, transaction=replace(DROP.transaction, start="1714557720,3@1"))
+    found = just_before(log.context(reads_files=False), cast(Source, log), oplog, options)
+    assert found == ClusterTime(1714557720, 3)
