@@ -4,6 +4,8 @@
 that section: `python -m bench disaster --gib 3 10`.
 """
 
+import argparse
+import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -26,12 +28,14 @@ from bench import (
 from bench.guest import end_in_order, in_a_guest
 from bench.report import circumstances, write
 
-IN_THE_LAB = {
-    "standstill": "bench.standstill",
-    "restoring": "bench.restoring",
-    "cloning": "bench.cloning",
-    "idle daemon": "bench.idle_daemon",
+IN_THE_LAB: Mapping[str, Mapping[str, int]] = {
+    "standstill": {"rounds": 10},
+    "restoring": {"rounds": 3, "transactions": 12_000},
+    "cloning": {"rounds": 5, "doublings": 18},
+    "idle daemon": {"instances": 100},
+    "shipping": {"rounds": 3, "mib": 1024},
 }
+"""What is run in a guest, its options and what they are if nothing is said. Its module is called as it is."""
 
 Section = Callable[[Sequence[str]], int]
 
@@ -41,15 +45,14 @@ def sections() -> Mapping[str, Section]:
     return {
         "replay": replay.main,
         "mongodb-replay": mongodb_replay.main,
-        "log": without_options(log.main),
+        "log": log.main,
         "retention": without_options(retention.main),
         "web": without_options(web.main),
         "fleet": without_options(fleet.main),
         "s3": s3.main,
         "copy": copying.main,
-        "archive": without_options(archive.main),
-        **{n: without_options(partial(in_the_lab, n, module)) for n, module in IN_THE_LAB.items()},
-        "shipping": without_options(shipping),
+        "archive": archive.main,
+        **{section: partial(in_the_lab, section) for section in IN_THE_LAB},
         "disaster": disaster.main,
     }
 
@@ -82,16 +85,24 @@ def main(words: Sequence[str]) -> int:
     return max([sections()[name](options) for name, options in split(words).items()])
 
 
-def shipping() -> int:
-    """The other tools are fetched outside of the guest: it has no network."""
-    return in_the_lab("shipping", "bench.shipping", [str(shippers.fetch())], disks=2)
+def lab_parser(section: str) -> argparse.ArgumentParser:
+    """The options of what runs in a guest."""
+    options = argparse.ArgumentParser(prog=f"python -m bench {shlex.quote(section)}")
+    for name, usual in IN_THE_LAB[section].items():
+        options.add_argument(f"--{name}", type=int, default=usual, help=f"default: {usual}")
+    return options
 
 
-def in_the_lab(section: str, module: str, more: Sequence[str] = (), *, disks: int = 1) -> int:
-    """Run a module in a guest, and take over the table it leaves; returns its exit status."""
+def in_the_lab(section: str, options: Sequence[str]) -> int:
+    """Run its module in a guest, and take over the table it leaves; returns its exit status."""
+    numbers = [str(number) for number in vars(lab_parser(section).parse_args(options)).values()]
+    # The other tools are fetched outside of the guest: it has no network.
+    more = [str(shippers.fetch())] if section == "shipping" else []
+    disks = ["8G", "8G"] if section == "shipping" else ["8G"]
     with tempfile.TemporaryDirectory(prefix="zbench-") as directory:
         out = Path(directory) / "table.md"
-        status = in_a_guest(module, [str(out), *more], directory, ["8G"] * disks, "30m")
+        module = f"bench.{section.replace(' ', '_')}"
+        status = in_a_guest(module, [str(out), *numbers, *more], directory, disks, "30m")
         if out.exists():
             write(section, f"{circumstances('make bench')}; {out.read_text()}")
         return status

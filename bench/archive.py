@@ -1,4 +1,6 @@
-"""A log archived off the host while it is written, beside mysqlbinlog: `python -m bench archive`.
+"""A log archived off the host while it is written, beside mysqlbinlog.
+
+    python -m bench archive [--seconds 20]
 
 The same server commits a thousand and five thousand times a second, and every 1 and every 5 seconds what it
 wrote goes into a bucket of an S3 server on the same machine: by zbackup, encrypted, and by `mysqlbinlog
@@ -7,6 +9,7 @@ where the server's log ends; from then to when a listing of the bucket shows tha
 would have been lost with the host. CPU time is that of what is run, not of the servers.
 """
 
+import argparse
 import contextlib
 import os
 import signal
@@ -36,7 +39,7 @@ FLAVOUR = "mysql-9.7"
 RATES, EVERY = (1000, 5000), (1, 5)
 SYNCED = {1000: 1, 5000: 0}
 """By the rate: the disk of a small machine does not sync 5,000 commits a second."""
-SECONDS, SETTLE_S = 20, 3
+SETTLE_S = 3
 PROBES, LISTINGS = 20, 10
 """A second."""
 NOTHING, OURS, PEER = "nothing", "zbackup", "mysqlbinlog, rclone"
@@ -102,6 +105,7 @@ class Bench:
     s3: S3Server
     environ: Mapping[str, str]
     home: Path
+    seconds: int
 
     def measure(self, way: Way) -> Found:
         """Let it write, archive that way, and watch both."""
@@ -122,7 +126,7 @@ class Bench:
             began, commits, cpu = time.monotonic(), self._commits(), _cpu(archiver)
             for watcher in watchers:
                 watcher.start()
-            time.sleep(SECONDS)
+            time.sleep(self.seconds)
             writing.set()
             took = time.monotonic() - began
             found.commits = (self._commits() - commits) / took
@@ -200,8 +204,16 @@ class Bench:
         return int(rows)
 
 
-def main() -> int:
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    options = argparse.ArgumentParser(prog="python -m bench archive")
+    options.add_argument("--seconds", type=int, default=20, help="for which each way is watched")
+    return options
+
+
+def main(argv: Sequence[str] = ()) -> int:
     """Measure, and put the table into the page."""
+    seconds = parser().parse_args(argv).seconds
     tempfile.tempdir = memory(3 << 30)
     with s3_server() as s3:
         tempfile.tempdir = None
@@ -211,9 +223,9 @@ def main() -> int:
             home.chmod(0o755)
             settings = Settings(flavour=FLAVOUR, datadir=home / "data", run_dir=home)
             with DatabaseServer(settings) as server:
-                rows = _rows(Bench(server, s3, environment(s3, home), home))
+                rows = _rows(Bench(server, s3, environment(s3, home), home, seconds))
     synced = "at 1,000 commits/s sync_binlog=1, at 5,000 sync_binlog=0 and innodb_flush_log_at_trx_commit=2"
-    about = f"{FLAVOUR}; {synced}; {SECONDS} s each, one after the other; SeaweedFS on the same machine"
+    about = f"{FLAVOUR}; {synced}; {seconds} s each, one after the other; SeaweedFS on the same machine"
     text = f"{circumstances('python -m bench archive')}; {about}\n\n{table(HEAD, rows)}"
     write("archive", text)
     return 0

@@ -43,7 +43,7 @@ def main(where: S3Destination, every: float, directory: Path, uuid: str, since: 
         while not over.is_set():
             began = time.monotonic()
             archived = inventory.of(server_key(uuid))
-            here = follower.look(live, lambda: [], archived, since, lambda: datetime.now(UTC))
+            here = follower.scan(live, lambda: [], archived, since, lambda: datetime.now(UTC))
             plan = plan_archive(server_key(uuid), archived, here)
             inventory = append_all(session, follower, plan, inventory, lambda *_: None)
             over.wait(max(0.0, every - (time.monotonic() - began)))

@@ -1,12 +1,13 @@
 """How long it takes from the order for a dev clone to its first answer, and what a fresh one occupies.
 
-    tests/lab/lab run --disk 6G --share DIR -- .venv/bin/python -m bench.cloning DIR/FILE
+    python -m bench cloning [--rounds 5] [--doublings 18]
 
 Beside it the least that anybody would have to do: `zfs clone` of the same snapshots, and the same server
 started on them with the original's settings, which leaves its accounts, events and replication as they are.
 
 Once of a server that has hardly any data and a small log, and once of one that is set up as production is and
-was written to: whoever starts it on a snapshot has to redo what was not in its files yet.
+was written to, a table doubled so many times: whoever starts it on a snapshot has to redo what was not in its
+files yet.
 """
 
 import subprocess
@@ -29,8 +30,6 @@ PRODUCTION = {
     "mariadb-10.11": ("--innodb-log-file-size=1G", "--innodb-buffer-pool-size=2G"),
 }
 """What a database of some size would have."""
-DOUBLINGS = 18
-ROUNDS = 5
 ADMIN = "zbackup_clone"
 HEAD = (
     "server", "to redo", "zfs clone and server", "zbackup clone create", "ratio", "in each round",
@@ -38,28 +37,28 @@ HEAD = (
 )  # fmt: skip
 
 
-def main(out: Path) -> None:
+def main(out: Path, rounds: int, doublings: int) -> None:
     """Measure, and leave the table in the file."""
     quiet()
     rows = []
     for flavour, options in PRODUCTION.items():
         with stage(flavour) as made:
-            rows.append([flavour, "nothing", *measure(made)])
+            rows.append([flavour, "nothing", *measure(made, rounds)])
         with stage(flavour, options) as made:
-            write(made)
-            rows.append([flavour, f"{unwritten(made) >> 20} MiB", *measure(made)])
-    text = f"median of {ROUNDS}, taken in turn, seconds to the first answer and MiB in ZFS after it, "
+            write(made, doublings)
+            rows.append([flavour, f"{unwritten(made) >> 20} MiB", *measure(made, rounds)])
+    text = f"median of {rounds}, taken in turn, seconds to the first answer and MiB in ZFS after it, "
     text += f"in a guest with one CPU\n\n{table(HEAD, rows)}"
     out.write_text(text)
 
 
-def write(made: Stage) -> None:
+def write(made: Stage, doublings: int) -> None:
     """As many rows as keep InnoDB from having all of them in its files at once."""
     made.server.sql(
         "CREATE TABLE workload.t (id BIGINT PRIMARY KEY AUTO_INCREMENT, k INT, v VARCHAR(400), KEY (k))"
     )
     made.server.sql("INSERT INTO workload.t (k, v) VALUES (1, REPEAT('x', 300))")
-    for _ in range(DOUBLINGS):
+    for _ in range(doublings):
         made.server.sql(
             "INSERT INTO workload.t (k, v) "
             "SELECT FLOOR(RAND() * 1e6), CONCAT(UUID(), REPEAT('x', 250)) FROM workload.t"
@@ -76,11 +75,11 @@ def unwritten(made: Stage) -> int:
     return newest - checkpoint
 
 
-def measure(made: Stage) -> list[str]:
+def measure(made: Stage, rounds: int) -> list[str]:
     """The row of one server."""
     taken = str(made.ask("snapshot")[0]["snapshot"]["name"])
     by_hand, by_zbackup = [], []
-    for number in range(ROUNDS):
+    for number in range(rounds):
         by_hand.append(bare(made, taken, number))
         by_zbackup.append(created(made, number))
     times = [median([seconds for seconds, _ in each]) for each in (by_hand, by_zbackup)]
@@ -141,4 +140,4 @@ def used(dataset: str) -> int:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *map(int, sys.argv[2:]))

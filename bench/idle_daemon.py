@@ -1,6 +1,6 @@
 """What a daemon costs that has nothing to do: memory and processor time with one instance and with a hundred.
 
-    tests/lab/lab run --disk 4G --share DIR -- .venv/bin/python -m bench.idle_daemon DIR/FILE
+    python -m bench 'idle daemon' [--instances 100]
 
 Every instance has a dataset and a backup that was just taken, so nothing is due. Once every instance has been
 looked at the daemon is left alone, and then its memory and time are read from /proc. A look is what
@@ -23,7 +23,6 @@ from bench.report import circumstances, table
 from tests.lab.pool import Pool, create_pool, run
 from zbackup.model.record import Record, to_properties
 
-COUNTS = (1, 100)
 REST_S = 15.0
 LOOKED_LIMIT_S = 240.0
 WATCH_S = 300
@@ -39,8 +38,8 @@ class Cost:
     start: float
 
 
-def main(out: Path) -> int:
-    costs = {count: measure(count) for count in COUNTS}
+def main(out: Path, instances: int) -> int:
+    costs = {count: measure(count) for count in (1, instances)}
     (few, least), (many, most) = costs.items()
     look = (most.start - least.start) / (many - few)
     rows = [
@@ -149,4 +148,4 @@ def resident(pid: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))

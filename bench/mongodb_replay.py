@@ -35,6 +35,7 @@ from tests.lab import servers
 from tests.lab.mongo_fixture import MongoServer, MongoSettings, connect, dbhash, initiate
 from tests.lab.server_user import SERVER_UID
 from tests.lab.trusted import trusted
+from zbackup.config.recovery import Recovery as RecoveryTable
 from zbackup.engines.mongodb.recovery.recover import MongoRecovery
 from zbackup.model.record import Record
 from zbackup.model.recovery import Files, Serving
@@ -191,7 +192,9 @@ def by_zbackup(scene: Scene, number: int) -> float:
     """Seconds until the replayed data is on disk."""
     base, log = (_files(scene, name, number) for name in ("base", "log"))
     program = (str(trusted(scene.original.program)),)
-    recovery = MongoRecovery(server=program, memory=CACHE, workers=os.cpu_count() or 1)
+    recovery = MongoRecovery(
+        table=RecoveryTable.model_construct(server=program, memory=CACHE, workers=os.cpu_count() or 1)
+    )
     clock = Silent()
     began = time.monotonic()
     recovery.recover(base, log, Time(datetime.now(UTC) + timedelta(seconds=1)), Serving(), clock)

@@ -27,6 +27,7 @@ from bench.report import circumstances, median, table, write
 from tests.lab import servers
 from tests.lab.mysql_fixture import DatabaseServer, Settings
 from tests.lab.trusted import trusted
+from zbackup.config.recovery import Recovery as RecoveryTable
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.engines.mysql.server.connection import connect
@@ -184,9 +185,9 @@ def by_zbackup(scene: Scene, number: int) -> tuple[float, float]:
     clock = Silent()
     recovery = MysqlRecovery(
         flavor=scene.record.engine,
-        server=(str(trusted(servers.path(scene.flavour) / "bin" / DAEMONS[scene.kind])),),
-        memory=256 * 1024**2,
-        workers=0,
+        table=RecoveryTable(
+            server=(str(trusted(servers.path(scene.flavour) / "bin" / DAEMONS[scene.kind])),),
+        ),
     )
     run = scene.work / f"zrun{number}"
     files = (_files(scene, base, run / "b"), _files(scene, log, run / "l"))

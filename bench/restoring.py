@@ -1,8 +1,8 @@
 """How long it takes from the order to restore until the recovered server answers, by phase.
 
-    tests/lab/lab run --disk 6G --share DIR -- .venv/bin/python -m bench.restoring DIR/FILE
+    python -m bench restoring [--rounds 3] [--transactions 12000]
 
-Each time to "now", so that a snapshot has to be taken for the log, from one base that lies `TRANSACTIONS`
+Each time to "now", so that a snapshot has to be taken for the log, from one base that lies so many
 small transactions back.
 """
 
@@ -25,7 +25,6 @@ from zbackup.jobs.restore.restore import restore
 from zbackup.model.moment import parse_moment
 
 FLAVOURS = ("mysql-9.7", "mariadb-10.11")
-TRANSACTIONS, ROUNDS = 12_000, 3
 PHASES = {
     "looking": "look",
     "taking a snapshot": "snapshot",
@@ -37,19 +36,19 @@ PHASES = {
 }
 
 
-def main(out: Path) -> None:
+def main(out: Path, rounds: int, transactions: int) -> None:
     """Measure, and leave the table in the file."""
     quiet()
     rows = []
     for flavour in FLAVOURS:
         with stage(flavour) as made:
-            rows.append([flavour, *measure(made)])
-    text = f"median of {ROUNDS}, {TRANSACTIONS} transactions to replay, seconds, "
+            rows.append([flavour, *measure(made, rounds, transactions)])
+    text = f"median of {rounds}, {transactions} transactions to replay, seconds, "
     text += f"in a guest with one CPU\n\n{table(['server', *PHASES.values(), 'in all'], rows)}"
     out.write_text(text)
 
 
-def measure(made: Stage) -> list[str]:
+def measure(made: Stage, rounds: int, transactions: int) -> list[str]:
     """The row of one server."""
     clock = Silent()
     settings = load(made.home / "zbackup.toml")
@@ -58,8 +57,8 @@ def measure(made: Stage) -> list[str]:
         "CREATE TABLE workload.t (id INT PRIMARY KEY AUTO_INCREMENT, k INT, v VARCHAR(60), KEY (k))"
     )
     snapshot(job)
-    write_rows(made.server, TRANSACTIONS)
-    runs = [once(job, clock, number) for number in range(ROUNDS)]
+    write_rows(made.server, transactions)
+    runs = [once(job, clock, number) for number in range(rounds)]
     return [f"{median([run[phase] for run in runs]):.1f}" for phase in (*PHASES, "in all")]
 
 
@@ -77,4 +76,4 @@ def once(job: Context, clock: Silent, number: int) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *map(int, sys.argv[2:]))

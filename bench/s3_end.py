@@ -21,7 +21,7 @@ from zbackup.proc.pipeline import Meter, local, writing
 
 MIB = 1 << 20
 BUCKET = "zbackup-bench"
-PART = OutgoingStream(line="tank/bench", guid=11, name="bench", base=None, raw=False)
+PART = OutgoingStream(dataset="tank/bench", guid=11, name="bench", base=None, raw=False)
 
 
 def main(argv: Sequence[str]) -> None:
@@ -56,7 +56,7 @@ def main(argv: Sequence[str]) -> None:
         if given.verb == "put":
             session.store(PART, local(("cat", os.environ["STREAM"])), Meter())
         else:
-            stream = StreamId(line=PART.line, guid=PART.guid, base=None)
+            stream = StreamId(dataset=PART.dataset, guid=PART.guid, base=None)
             with writing(local(("cat",))) as sink:
                 for content in session.stream(stream, Meter()):
                     sink(content)

@@ -4,6 +4,7 @@ The pages are written to copies: pytest bench/selftest_commands.py (it takes hal
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -26,8 +27,19 @@ LITTLE = {
     "mongodb-replay": ["--entries", "4000", "--rounds", "1"],
     "s3": ["--mib", "64", "--rounds", "1"],
     "copy": ["--rows", "20000"],
+    "log": ["--transactions", "800", "--rounds", "1"],
+    "archive": ["--seconds", "3"],
+    "standstill": ["--rounds", "1"],
+    "restoring": ["--rounds", "1", "--transactions", "500"],
+    "cloning": ["--rounds", "1", "--doublings", "10"],
+    "idle daemon": ["--instances", "4"],
+    "shipping": ["--rounds", "1", "--mib", "64"],
     "disaster": ["--gib", "0.03", "--rounds", "1", "--transactions", "40"],
 }
+SERVES = ("replay", "mongodb-replay", "log", "s3", "copy", "archive", "standstill", "disaster")
+"""Sections that start servers, and of those that run in a guest one by each way there."""
+SERVER = re.compile("--datadir=|--dbpath=|weed\0server|ubd0=")
+"""What the command of a server has, or that of a guest."""
 RUN = """
 import sys
 from pathlib import Path
@@ -72,29 +84,26 @@ def test_a_bucket_is_measured_by_tls_too(tmp_path: Path) -> None:
     assert table(page, "s3 tls") != table(PAGE.read_text(), "s3 tls")
 
 
-@pytest.mark.parametrize("section", ["replay", "mongodb-replay"])
-def test_a_bench_that_is_told_to_end_leaves_no_server(section: str) -> None:
-    """Told as soon as it has one: while that starts."""
+@pytest.mark.parametrize("section", SERVES)
+def test_a_bench_that_is_told_to_end_leaves_no_process(section: str) -> None:
+    """Told as soon as it has a server or a guest: while that starts."""
     with tempfile.TemporaryDirectory(prefix="zbt-") as name:
-        place = Path(name)
-        place.chmod(0o755)
-        argv = (sys.executable, "-m", "bench", section, "--dry")
-        environment = {**os.environ, "TMPDIR": name}
-        bench = subprocess.Popen(argv, cwd=PAGE.parents[2], env=environment)
-        while not servers_below(place):
+        argv = (sys.executable, "-m", "bench", section, *LITTLE.get(section, []))
+        Path(name).chmod(0o755)
+        bench = subprocess.Popen(argv, cwd=PAGE.parents[2], env={**os.environ, "TMPDIR": name})
+        while not any(SERVER.search(words) for words in started(name).values()):
             assert bench.poll() is None
             time.sleep(0.02)
         bench.terminate()
         assert bench.wait(300) == 128 + signal.SIGTERM
-        assert servers_below(place) == []
+        assert started(name) == {}
 
 
-def servers_below(place: Path) -> list[int]:
-    """Processes of servers whose files are there."""
-    found = []
+def started(place: str) -> dict[int, str]:
+    """Processes that were told to keep their files there, by their environment, and their commands."""
+    found = {}
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            words = (process / "cmdline").read_text(errors="replace").split("\0")
-            if any(word.startswith((f"--datadir={place}/", f"--dbpath={place}/")) for word in words):
-                found.append(int(process.name))
+            if f"={place}".encode() in (process / "environ").read_bytes():
+                found[int(process.name)] = (process / "cmdline").read_text(errors="replace")
     return found

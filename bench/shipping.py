@@ -1,8 +1,8 @@
 """Shipping to a second host, side by side with syncoid and zfs-autobackup.
 
-    tests/lab/lab run --disk 8G --disk 8G --share DIR -- .venv/bin/python -m bench.shipping DIR/FILE PEERS
+    python -m bench shipping [--rounds 3] [--mib 1024]
 
-PEERS is what bench.shippers.fetch() fetched. Everybody ships a set of two datasets, one in the other, over
+Everybody ships a set of two datasets, one in the other, over
 the same sshd. The CPU time is that of the whole guest, both ends and ZFS itself; remote commands are counted
 by a program called ssh that stands before the real one.
 """
@@ -12,7 +12,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,11 +23,8 @@ from tests.lab.pool import Pool, create_pool, run
 from tests.lab.two_hosts import TwoHosts, second_host
 from tests.platform.shipping import Yard
 
-FULL, CHANGED = 1 << 30, 50_000_000
 MIB = 1 << 20
-ROUNDS = 3
-STEPS = {"full copy of 1 GiB": 1, "50 MB changed": ROUNDS, "nothing to do": ROUNDS}
-"""How often each is done; the first makes what the others go on from."""
+CHANGED_MIB = 50
 
 _SSH = """#!/bin/sh
 case " $* " in *" -O "*) ;; *) echo "$*" >> {count} ;; esac
@@ -102,10 +99,13 @@ def _busy() -> float:
     return (sum(numbers) - numbers[3] - numbers[4]) / os.sysconf("SC_CLK_TCK")
 
 
-Shipper = Callable[[Bench, Yard, str], Callable[[], Measured]]
+Ship = Callable[[bool], Measured]
+"""Ships once; it is told whether there is anything new."""
+
+Shipper = Callable[[Bench, Yard, str], Ship]
 
 
-def zbackup(bench: Bench, yard: Yard, root: str) -> Callable[[], Measured]:
+def zbackup(bench: Bench, yard: Yard, root: str) -> Ship:
     """With a configuration of its own; the engine is not asked by `zbackup ship`."""
     file = bench.home / "zbackup.toml"
     url = bench.hosts.url.rpartition("/lab.")[0]
@@ -114,66 +114,80 @@ def zbackup(bench: Bench, yard: Yard, root: str) -> Callable[[], Measured]:
         f'[[instance.shop.ship]]\nto = "{url}/{root}"\nname = "vault"\ninitial = "allow"\n'
     )
     program = str(Path(sys.executable).with_name("zbackup"))
-    return lambda: bench.measure([program, "--config", str(file), "ship", "--quiet"])
+    return lambda _: bench.measure([program, "--config", str(file), "ship", "--quiet"])
 
 
-def syncoid(bench: Bench, yard: Yard, root: str) -> Callable[[], Measured]:
+def syncoid(bench: Bench, yard: Yard, root: str) -> Ship:
     """The snapshots that are there, as a user who is not root over there."""
     argv = [f"{bench.peers}/root/usr/sbin/syncoid", "--recursive", "--no-sync-snap", "--quiet"]
     argv += ["--no-privilege-elevation", "--recvoptions=u", yard.outer.name]
-    return lambda: bench.measure([*argv, f"{bench.where}:{root}/set"])
+    return lambda _: bench.measure([*argv, f"{bench.where}:{root}/set"])
 
 
-def zfs_autobackup(bench: Bench, yard: Yard, root: str) -> Callable[[], Measured]:
+def zfs_autobackup(bench: Bench, yard: Yard, root: str) -> Ship:
     """It takes its own snapshots: the time for that is in it, but for the last steps."""
     run("zfs", "set", "autobackup:bench=true", yard.outer.name)
     program = [sys.executable, "-m", "zfs_autobackup.ZfsAutobackup"]
     argv = [*program, "--ssh-target", bench.where, "--no-progress", "--clear-mountpoint"]
     # Both hosts share a kernel here: what was received is not to be a source, too.
     argv += ["--exclude-received", "--filter-properties", "autobackup:bench", "bench", root]
-    changed = iter(step != "nothing to do" for step, times in STEPS.items() for _ in range(times))
 
-    def step() -> Measured:
-        more = ["--min-change", "1"] if next(changed) else ["--no-snapshot"]
+    def ship(changed: bool) -> Measured:
+        more = ["--min-change", "1"] if changed else ["--no-snapshot"]
         return bench.measure([*argv, *more], PYTHONPATH=f"{bench.peers}/python")
 
-    return step
+    return ship
 
 
 SHIPPERS: dict[str, Shipper] = {"zbackup ship": zbackup, "syncoid": syncoid, "zfs-autobackup": zfs_autobackup}
 
 
-def main(out: Path, peers: Path) -> None:
+@dataclass(frozen=True)
+class Step:
+    """What is written before each round: a new file, or over the beginning of the one that is there."""
+
+    name: str
+    mib: int
+    rounds: int
+    anew: bool = False
+
+
+def main(out: Path, rounds: int, mib: int, peers: Path) -> None:
     """Measure, and leave the table in the file."""
     quiet()
+    steps = (
+        Step(f"full copy of {mib} MiB", mib, 1, anew=True),
+        Step(f"{CHANGED_MIB} MiB changed", CHANGED_MIB, rounds),
+        Step("nothing to do", 0, rounds),
+    )
     rows = []
     with ExitStack() as undo:
         pool = create_pool()
         undo.callback(pool.destroy)
         bench = Bench(undo.enter_context(second_host()), pool, peers)
         for name, shipper in SHIPPERS.items():
-            rows.append([name, *of_shipper(bench, shipper)])
+            rows.append([name, *of_shipper(bench, shipper, steps)])
             print(rows[-1], flush=True)
-    head = ["", *(f"{step}: {what}" for step in STEPS for what in ("s", "CPU s", "remote commands"))]
+    head = ["", *(f"{step.name}: {what}" for step in steps for what in ("s", "CPU s", "remote commands"))]
     about = "two datasets, random data, in a guest with one CPU, both hosts in it"
-    out.write_text(f"{about}; medians of {ROUNDS} but for the full copy\n\n{table(head, rows)}")
+    out.write_text(f"{about}; medians of {rounds} but for the full copy\n\n{table(head, rows)}")
 
 
-def of_shipper(bench: Bench, shipper: Shipper) -> list[str]:
+def of_shipper(bench: Bench, shipper: Shipper, steps: Sequence[Step]) -> list[str]:
     """The cells of one tool. What it shipped is removed afterwards: the next has as much room."""
     yard = Yard(bench.pool, bench.hosts.pool, name="set{}/log")
     root = f"{bench.hosts.root}/{yard.outer.name.rpartition('/')[2]}"
     run("zfs", "create", "-o", "canmount=off", "-o", "mountpoint=none", root)
     found = []
     ship = shipper(bench, yard, root)
-    for size, times in zip((FULL, CHANGED, 0), STEPS.values(), strict=True):
+    for step in steps:
         rounds = []
-        for _ in range(times):
-            if size:
-                _write(yard, size)
+        for _ in range(step.rounds):
+            if step.mib:
+                _write(yard, step)
                 yard.backup(1)
             run("zpool", "sync")
-            rounds.append(ship())
+            rounds.append(ship(step.mib > 0))
         found += cells(rounds)
     for held in (root, yard.outer.name):
         _release(held)
@@ -190,11 +204,11 @@ def _release(dataset: str) -> None:
         run("zfs", "release", tag, snapshot)
 
 
-def _write(yard: Yard, size: int) -> None:
-    with (yard.outer.mountpoint / "table").open("r+b" if size < FULL else "wb") as file:
-        for _ in range(size // MIB):
+def _write(yard: Yard, step: Step) -> None:
+    with (yard.outer.mountpoint / "table").open("wb" if step.anew else "r+b") as file:
+        for _ in range(step.mib):
             file.write(os.urandom(MIB))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))

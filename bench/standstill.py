@@ -1,6 +1,6 @@
 """How long writers stand still while a snapshot is taken: with each lock, and for a bare `zfs snapshot`.
 
-    tests/lab/lab run --disk 4G --share DIR -- .venv/bin/python -m bench.standstill DIR/FILE
+    python -m bench standstill [--rounds 10]
 
 Writers work at a fixed rate. Every kind of snapshot is taken in turn, in the same process as the daemon takes
 them and once by the command, many times over. Each has a window of the same length, which begins with it: the
@@ -32,7 +32,7 @@ LOCKS = {
 }
 STOPS_COMMITS = ("ftwrl", "backup-stage", "fsync")
 NOTHING, BARE, COMMAND = "nothing", "zfs snapshot", "zbackup snapshot, auto"
-ROUNDS, THREADS, RATE = 10, 3, 150.0
+THREADS, RATE = 3, 150.0
 WINDOW_S, PAUSE_S = 1.2, 0.3
 
 Answer = tuple[int, int]
@@ -58,22 +58,22 @@ class Taken:
     held: int
 
 
-def main(out: Path) -> None:
+def main(out: Path, rounds: int) -> None:
     """Measure, and leave the tables in the file."""
     quiet()
     rows = []
     for flavour, prepare in STAGES.items():
         with prepare() as made:
-            rows += measure(made, flavour)
+            rows += measure(made, flavour, rounds)
     three_of = ("p50", "p99", "max")
     head = ["server", "snapshot", "takes", *(f"standstill {part}" for part in three_of), "of the bare one"]
     head += ["lock held p50", "max", *(f"latency {part}" for part in three_of)]
-    text = f"{ROUNDS} of each kind in turn, watched for {WINDOW_S:g} s each, {RATE:g} rows a second by "
+    text = f"{rounds} of each kind in turn, watched for {WINDOW_S:g} s each, {RATE:g} rows a second by "
     text += f"{THREADS} writers, times in ms, in a guest with one CPU\n\n{table(head, rows)}"
     out.write_text(text)
 
 
-def measure(made: AnyStage, flavour: str) -> list[list[str]]:
+def measure(made: AnyStage, flavour: str, rounds: int) -> list[list[str]]:
     """The rows of one server."""
     kinds: dict[str, Callable[[], int]] = {NOTHING: lambda: 0, BARE: lambda: bare(made)}
     for lock in LOCKS[made.kind]:
@@ -85,7 +85,7 @@ def measure(made: AnyStage, flavour: str) -> list[list[str]]:
     taken: dict[str, list[Taken]] = {kind: [] for kind in kinds}
     answers = made.home / "answers"
     with writing(made, answers):
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             for kind, take in kinds.items():
                 time.sleep(PAUSE_S)
                 taken[kind].append(watched(take))
@@ -161,9 +161,27 @@ def writing(made: AnyStage, answers: Path) -> Iterator[None]:
     argv = [sys.executable, "-m", "bench.writers", made.kind, socket]
     argv += [str(answers), str(THREADS), str(RATE)]
     with subprocess.Popen(argv) as process:
-        time.sleep(3)
-        yield
-        process.terminate()
+        try:
+            await_answers(process, answers)
+            time.sleep(3)
+            yield
+            await_answers(process, answers)
+        finally:
+            process.terminate()
+
+
+def await_answers(process: "subprocess.Popen[bytes]", answers: Path) -> None:
+    """Wait until each writer may have had one more: what is taken lies between two answers then, however
+    slow the machine is."""
+    before = count(answers)
+    while count(answers) < before + 2 * THREADS:
+        if process.poll() is not None:
+            raise RuntimeError("the writers have ended")
+        time.sleep(0.05)
+
+
+def count(answers: Path) -> int:
+    return answers.read_bytes().count(b"\n") if answers.exists() else 0
 
 
 def standstill(answers: list[Answer], window: Window) -> float:
@@ -189,4 +207,4 @@ def three(values: list[float]) -> list[str]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), int(sys.argv[2]))

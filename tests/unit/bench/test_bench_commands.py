@@ -8,12 +8,13 @@ import shlex
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import bench.__main__ as commands
-from bench import copying, disaster, mongodb_replay, replay, s3
+from bench import archive, copying, disaster, log, mongodb_replay, replay, s3
 
 HOUSE = Path(__file__).parents[3]
 PAGES = [*(HOUSE / "docs").rglob("*.md"), *(HOUSE / "bench").glob("*.py"), HOUSE / "README.md"]
@@ -23,18 +24,26 @@ PARSERS = {
     "s3": s3.parser,
     "disaster": disaster.parser,
     "copy": copying.parser,
+    "log": log.parser,
+    "archive": archive.parser,
+    **{section: partial(commands.lab_parser, section) for section in commands.IN_THE_LAB},
 }
-_BEHIND = re.compile(r"python -m bench([ .][^`\n'\"]*)")
+_BEHIND = re.compile(r"python -m bench([ .](?:'[^'\n]*'|[^`\n'\"])*)")
+
+_GIVEN = re.compile(r'make bench BENCH="?([^`"\n]*)')
 
 
 def documented() -> list[str]:
     """What stands behind `python -m bench` anywhere, with all that may be left out."""
-    found = {match[1] for page in PAGES for match in _BEHIND.finditer(page.read_text())}
+    texts = [page.read_text() for page in PAGES]
+    found = {match[1] for text in texts for match in _BEHIND.finditer(text)}
+    found |= {f" {match[1]}" for text in texts for match in _GIVEN.finditer(text)}
     return sorted(text.replace("[", "").replace("]", "").rstrip(" .,:;)") for text in found)
 
 
 def test_there_are_documented_commands() -> None:
     assert {" replay", " disaster"} <= {text.rpartition(" -")[0].partition(" -")[0] for text in documented()}
+    assert " disaster --gib 10" in documented()
 
 
 @pytest.mark.parametrize("text", documented())

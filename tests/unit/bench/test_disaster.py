@@ -1,6 +1,7 @@
 """What is measured of a disaster, and what becomes of the figures."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from bench import disaster, report
 from bench.disaster_turns import Asked, Rows, Spent, asked_for, in_turn, noting
 from bench.standstill import standstill
+
+DRAWN_FIRST = ("mariadb-10.11", "destroyed")
 
 
 def test_what_is_much_work_is_measured_of_small_ones_or_where_it_is_named() -> None:
@@ -40,6 +43,21 @@ def test_ways_take_turns_and_one_of_them_only_the_first(tmp_path: Path) -> None:
         ("c", [3.0], 3.0),
     ]
     assert json.loads((tmp_path / "rows").read_text()) == rows
+
+
+def test_the_first_lines_of_all_say_what_was_measured() -> None:
+    rows = json.loads(disaster.RESULT.read_text())
+    took = {(r["gib"], r["way"]): r["seconds"] for r in rows if (r["server"], r["scene"]) == DRAWN_FIRST}
+    back, physical, dump = took[10, "zbackup"], took[10, "physical"], took[3, "dump"]
+    readme = re.sub(r"\s+", " ", (disaster.DOCS.parent / "README.md").read_text())
+    said = re.search(
+        r"\*\*10 GiB back in ([\d.]+) s\*\*, more than (\d+) times as fast as mariadb-backup, "
+        r"and 3 GiB (\d+) times as fast as a dump",
+        readme,
+    )
+    assert said and said[1] == f"{back:.1f}"
+    # No more than was measured, of which one round may have been a bad one for the others.
+    assert int(said[2]) <= physical / back and int(said[3]) <= dump / took[3, "zbackup"]
 
 
 def test_who_was_answered_last_before_and_first_after_tells_how_long_writers_stood_still() -> None:
