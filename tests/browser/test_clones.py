@@ -35,7 +35,7 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.operations.order import parse
 from zbackup.jobs.operations.record import Operations
 from zbackup.jobs.overview import reader
-from zbackup.jobs.overview.look import clones_of
+from zbackup.jobs.overview.inspect import clones_of
 from zbackup.model.cloning import CloneRules
 from zbackup.model.errors import ZbackupError
 from zbackup.model.overview import MomentPlan, Overview

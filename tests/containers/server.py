@@ -16,8 +16,9 @@ from tests.lab.mysql_fixture import DatabaseServer, ServerFailed, Settings
 from tests.lab.servers.accounts import APP_PASSWORD, APP_USER, ZBACKUP_PASSWORD, ZBACKUP_USER
 from tests.lab.servers.templates import DAEMON
 from zbackup.config.lock import Lock
+from zbackup.config.tls import Tls
 from zbackup.engines.mysql.engine import MysqlEngine
-from zbackup.engines.mysql.options import ConnectOptions, TlsOptions
+from zbackup.engines.mysql.options import ConnectOptions
 
 _PORT = 3306
 _START_LIMIT_S = 60.0
@@ -40,7 +41,7 @@ class ContainerServer:
             host="127.0.0.1", port=self.port, user=APP_USER, password=APP_PASSWORD, autocommit=True
         )
 
-    def engine(self, *, password: str = ZBACKUP_PASSWORD, tls: TlsOptions | None = None) -> MysqlEngine:
+    def engine(self, *, password: str = ZBACKUP_PASSWORD, tls: Tls | None = None) -> MysqlEngine:
         """zbackup's engine, as it is set up for a server that is reached by TCP."""
         return MysqlEngine(
             instance="contained",

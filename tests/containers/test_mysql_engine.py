@@ -10,9 +10,9 @@ import pymysql
 import pytest
 
 from tests.containers.server import ContainerServer
+from zbackup.config.tls import Tls
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.lock.lock import STOPS_COMMITS
-from zbackup.engines.mysql.options import TlsOptions
 from zbackup.engines.mysql.server.connection import LoginRefused, connect
 from zbackup.engines.mysql.server.status import LogStatus, dialect, log_status
 from zbackup.model.record import LockKind
@@ -133,7 +133,7 @@ def test_a_wrong_password_is_told_without_it(server: ContainerServer) -> None:
 
 
 def test_the_connection_can_be_encrypted(server: ContainerServer) -> None:
-    encrypted = server.engine(tls=TlsOptions(verify=False))
+    encrypted = server.engine(tls=Tls(verify=False))
     with connect(encrypted.connect) as connection:
         assert connection.one("SHOW SESSION STATUS LIKE 'Ssl_cipher'")["Value"]
     with encrypted.consistent(encrypted.inspect(), "ftwrl") as held:

@@ -208,7 +208,7 @@ WINDOW = WindowReport(
             Range(after=at(9), to=at(30), live=True),
         ),
         gaps=(Gap(after=at(5), to=at(9), cause="purged", older="z-1", newer="z-2", why="it is gone"),),
-        looked=True,
+        saw_live_log=True,
     ),
     retention=Place.retention,
     promised=at(1),

@@ -133,11 +133,14 @@ def _renamed(members: list[str], there: Mapping[str, _Row]) -> dict[str, _Row]:
 @dataclass(frozen=True, slots=True)
 class Clones:
     """Clones in order of creation, each with its own dataset; and (dataset, problem) of each dataset below
-    `root` whose description cannot be read. Such a one is left alone, and so is whatever it may need."""
+    `root` whose description cannot be read. Such a one is left alone, and so is whatever it may need.
+
+    `datasets` are the names of all file systems there, whosoever they are, with `root`."""
 
     root: str
     found: tuple[tuple[Clone, Dataset], ...]
     unreadable: tuple[tuple[str, str], ...] = ()
+    datasets: frozenset[str] = frozenset()
 
     def problem(self, name: str) -> str:
         """Tell what is wrong with the clone of this name, and what to do; "" when nothing is."""
@@ -178,7 +181,12 @@ def read_clones(zfs: Zfs, root: str) -> Clones:
                 found.append((_clone(root, dataset, text), dataset))
             except ValueError as damaged:
                 unreadable.append((dataset.name, f"its property {PROPERTY} is damaged: {damaged}"))
-    return Clones(root, tuple(sorted(found, key=lambda pair: pair[0].created)), tuple(unreadable))
+    return Clones(
+        root=root,
+        found=tuple(sorted(found, key=lambda pair: pair[0].created)),
+        unreadable=tuple(unreadable),
+        datasets=frozenset(dataset.name for dataset in datasets),
+    )
 
 
 def _intent(root: str, dataset: Dataset, properties: Mapping[str, Mapping[str, str]]) -> str:

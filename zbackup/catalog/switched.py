@@ -1,7 +1,7 @@
 """Tell which clones took production's place, and where the datasets of before are: their backups count on."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from zbackup.model.clone import PROPERTY, Clone, from_property
 from zbackup.model.errors import DatasetNotFound, Refused
@@ -21,9 +21,13 @@ def switches(zfs: Zfs, root: str, instance: str) -> tuple[Clone, ...]:
     found = []
     for properties in zfs.user_properties(root).values():
         with contextlib.suppress(ValueError):
-            clone = from_property(properties.get(PROPERTY, ""))
-            if clone.switch and clone.instance == instance:
-                found.append((clone.switch.at, clone))
+            found.append(from_property(properties.get(PROPERTY, "")))
+    return among(found, instance)
+
+
+def among(clones: Iterable[Clone], instance: str) -> tuple[Clone, ...]:
+    """Choose of these clones those that a switch of the instance is written on, oldest switch first. Pure."""
+    found = [(c.switch.at, c) for c in clones if c.switch and c.instance == instance]
     return tuple(clone for _, clone in sorted(found, key=lambda pair: pair[0]))
 
 

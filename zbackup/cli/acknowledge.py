@@ -11,12 +11,12 @@ from zbackup.cli.options import Options
 from zbackup.config.load import load
 from zbackup.jobs.journal import Journal
 from zbackup.jobs.watch.operator_file import with_acknowledgement
-from zbackup.jobs.watch.status import Status, look
+from zbackup.jobs.watch.status import Status, inspect
 from zbackup.model.errors import NotFound, UsageError
 from zbackup.model.moment import local_text, parse_time_to_come
 from zbackup.model.operator_notes import Acknowledgement
 from zbackup.plan.health.acknowledged import problems_of
-from zbackup.proc.lock import holder
+from zbackup.proc.lock import lock_owner
 
 HELP = """Acknowledge an instance's present problems: nobody is notified of them until a time.
 
@@ -59,7 +59,7 @@ def command(
         return
     if not until or not reason.strip():
         raise UsageError('say until when and why: --until +2d --reason "disk is ordered"')
-    status = _look(options, chosen)
+    status = _inspected(options, chosen)
     end = parse_time_to_come(until, settings.timezone, status.looked)
     problems = problems_of(status.findings)
     if not problems:
@@ -72,10 +72,10 @@ def command(
     output.emit(options, "acknowledge", data, lambda: said)
 
 
-def _look(options: Options, name: str) -> Status:
+def _inspected(options: Options, name: str) -> Status:
     """Return the instance's status, without what was acknowledged before."""
     settings = load(options.config)
     with on_one(options, "acknowledge", name) as ctx:
         expected = app.expected(settings, settings.instance[name], ctx.clock.now())
-        runs = bool(holder(app.daemon_lock(settings)))
-        return look(ctx, expected, Journal(settings.daemon.state_dir).read(), daemon_runs=runs)
+        runs = bool(lock_owner(app.daemon_lock(settings)))
+        return inspect(ctx, expected, Journal(settings.daemon.state_dir).read(), daemon_runs=runs)

@@ -70,7 +70,7 @@ def _of_cluster(options: Options, name: str) -> None:
         reports = [
             check(c, app.expected(settings, settings.instance[c.instance], c.clock.now())) for c in contexts
         ]
-        whole = check_cluster(cluster, on_cluster.looked_at(contexts, None))
+        whole = check_cluster(cluster, on_cluster.inspect_members(contexts, None))
     rows = [
         {"instance": c.instance, "cluster": None} | _rows(r) for c, r in zip(contexts, reports, strict=True)
     ]

@@ -25,7 +25,7 @@ from zbackup.model.progress import Progress, Silent
 from zbackup.plan.clones.connection_url import url
 from zbackup.proc.helper import answer, hear
 
-LOOK_S = 60.0
+POLL_S = 60.0
 """Whether an operation moves is looked at so often."""
 
 Contexts = Callable[[Progress], Sequence[Context]]
@@ -34,7 +34,7 @@ Contexts = Callable[[Progress], Sequence[Context]]
 def serve_one(options: Options, require_trust: Callable[[Options], None]) -> None:
     """Obey one order, and leave with the exit status of what went wrong."""
     logs.set_up(debug=options.debug, log_format=options.log_format, events=True)
-    line, uid, said = hear(0)
+    connection, uid, said = hear(0)
     logs.bind(asked_by=str(uid))
     try:
         require_trust(options)
@@ -42,10 +42,10 @@ def serve_one(options: Options, require_trust: Callable[[Options], None]) -> Non
         require_role(uid, readers(settings), clones=settings.web.clones)
         order = parse(said)
         logs.bind(who=order.who, verb=order.verb, instance=order.instance)
-        obey(line, order, lambda progress: contexts(settings, progress), Operations(settings.run_dir))
+        obey(connection, order, lambda progress: contexts(settings, progress), Operations(settings.run_dir))
     except ZbackupError as failure:
         # Whoever asked has heard it already, unless it failed before it began.
-        answer(line, {"refused": " ".join(str(failure).split())})
+        answer(connection, {"refused": " ".join(str(failure).split())})
         log.warning("operation.failed", why=str(failure))
         raise typer.Exit(failure.exit_status) from None
 
@@ -57,11 +57,11 @@ def contexts(settings: Settings, progress: Progress) -> list[Context]:
 
 
 @contextmanager
-def looked_after(look: Callable[[], None], every_s: float = LOOK_S) -> Iterator[None]:
+def watched(check: Callable[[], None], every_s: float = POLL_S) -> Iterator[None]:
     """Call `look` now and then, between any two steps of what is done meanwhile; what it raises ends that."""
 
     def alarm(_: int, __: FrameType | None) -> None:
-        look()
+        check()
 
     before = signal.signal(signal.SIGALRM, alarm)
     signal.setitimer(signal.ITIMER_REAL, every_s, every_s)
@@ -73,18 +73,18 @@ def looked_after(look: Callable[[], None], every_s: float = LOOK_S) -> Iterator[
 
 
 def obey(
-    line: socket,
+    connection: socket,
     order: Order,
     contexts: Contexts,
     operations: Operations,
-    watch: Callable[[Callable[[], None]], AbstractContextManager[None]] = looked_after,
+    watch: Callable[[Callable[[], None]], AbstractContextManager[None]] = watched,
 ) -> None:
     """Answer at once with the operation's name, and do it. Raise Refused, NotFound, UsageError or Taken
     before anything is begun, and what the operation raises."""
     if order.verb == "connect":
         found = way_in(order, contexts(Silent()))
         log.info("operation.connect", clone=order.clone)
-        answer(line, {"address": url(found.engine, found.port, found.login)})
+        answer(connection, {"address": url(found.engine, found.port, found.login)})
         return
     require_possible(order, contexts(Silent()))
     clock = app.clock()
@@ -98,9 +98,9 @@ def obey(
         process=ourselves(),
     )
     if not operations.begin(one):
-        answer(line, {"operation": order.id})
+        answer(connection, {"operation": order.id})
         return
-    answer(line, {"operation": order.id})
+    answer(connection, {"operation": order.id})
     log.info("operation.begun", operation=order.id, clone=one.clone, at=str(order.at), lease=order.lease)
     noted = Noted(operations, one)
     try:

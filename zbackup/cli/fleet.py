@@ -52,7 +52,7 @@ zbackup fleet ssh://backup@vault.example.net/tank/backups
 zbackup fleet s3://backups --key /etc/zbackup/bucket.key --report /var/lib/zbackup/fleet/bucket.json
 """
 
-Look = Callable[[], tuple[list[Member], int]]
+Listing = Callable[[], tuple[list[Member], int]]
 """Of an address what lies there, and how many more instances than are looked at, at the least."""
 
 CRITICAL = 1
@@ -99,19 +99,19 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     most, zone = age(max_age) if max_age else None, local_zone()
     given = Given(keys=key or [], endpoint=endpoint, identity=identity, known_hosts=known_hosts, sudo=sudo)
     # What belongs to an address is wrong before anybody has looked anywhere.
-    looks = {each: given.look_at(each) for each in addresses or ()}
+    listings = {each: given.listing(each) for each in addresses or ()}
     given.require_used(addresses or ())
-    settings = None if looks else load(options.config)
+    settings = None if listings else load(options.config)
     with shown(options) as progress:
-        progress.phase("looking", ", ".join(looks) or "what is received here")
+        progress.phase("looking", ", ".join(listings) or "what is received here")
         if settings:
             zone, found = settings.timezone, configured(settings, most)
         else:
-            raw = _gathered(looks, report)
+            raw = _gathered(listings, report)
             found = _judged(raw, app.clock().now(), most)
     if not (found.members or found.unreachable):
         named = (*settings.web.fleet, *map(str, settings.web.fleet_reports)) if settings else ()
-        where = ", ".join(looks or named)
+        where = ", ".join(listings or named)
         raise NotFound(f"there is no backup below {where}: is it the dataset that hosts ship to?")
     output.emit(options, "fleet", shape(found), lambda: render(found, zone))
     if found.health == "critical":
@@ -128,7 +128,7 @@ class Given:
     known_hosts: Path | None
     sudo: bool
 
-    def look_at(self, address: str) -> Look:
+    def listing(self, address: str) -> Listing:
         """Return how to look there. Raise UsageError for what is no address."""
         if not at_address.is_address(address):
             if not dataset_name_is_valid(address):
@@ -189,14 +189,14 @@ def _judged(found: Fleet, now: datetime, most: timedelta | None) -> Fleet:
     return replace(found, members=judged(found.members, now, most))
 
 
-def _gathered(looks: Mapping[str, Look], report: Path | None) -> Fleet:
+def _gathered(listings: Mapping[str, Listing], report: Path | None) -> Fleet:
     """Look, and keep what was seen. Where nobody could look the report says that, and nothing of before."""
     now = app.clock().now()
     try:
-        seen = gather(looks, now)
+        seen = gather(listings, now)
     except ZbackupError as problem:
         if report:
-            nothing = tuple((address, _why(problem)) for address in looks)
+            nothing = tuple((address, _why(problem)) for address in listings)
             fleet_report.write(report, Fleet(looked=now, members=(), unreachable=nothing))
         raise
     if report:
@@ -208,12 +208,12 @@ def _why(problem: ZbackupError) -> str:
     return printable(" ".join(str(problem).split()))
 
 
-def gather(looks: Mapping[str, Look], now: datetime, *, alone: bool | None = None) -> Fleet:
+def gather(listings: Mapping[str, Listing], now: datetime, *, alone: bool | None = None) -> Fleet:
     """Look at all of them, and judge nothing. Where nobody can look is said; with one address, raised."""
-    alone = len(looks) == 1 if alone is None else alone
+    alone = len(listings) == 1 if alone is None else alone
     members: list[Member] = []
     unreachable, left_out = [], 0
-    for address, there in looks.items():
+    for address, there in listings.items():
         try:
             found, more = there()
         except ZbackupError as problem:

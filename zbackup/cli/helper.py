@@ -60,7 +60,7 @@ def command(
         serve_one(options)
         return
     logs.set_up(debug=options.debug, log_format=options.log_format, events=True)
-    line, uid, said = hear(0)
+    connection, uid, said = hear(0)
     logs.bind(asked_by=str(uid))
     try:
         _require_trust(options)
@@ -72,15 +72,15 @@ def command(
                 said,
                 contexts,
                 app.drill_limits(settings),
-                lambda: "the daemon is gone" if hung_up(line) else "",
+                lambda: "the daemon is gone" if hung_up(connection) else "",
             )
         else:
             found = obey(said, contexts)
     except ZbackupError as failure:
-        answer(line, {"refused": " ".join(str(failure).split())})
+        answer(connection, {"refused": " ".join(str(failure).split())})
         log.warning("helper.refused", why=str(failure))
         raise typer.Exit(failure.exit_status) from None
-    answer(line, found)
+    answer(connection, found)
     log.info("helper.done", **found)
 
 

@@ -42,10 +42,10 @@ from zbackup.config.secret import SecretRef
 from zbackup.config.settings import Settings
 from zbackup.engines.base import Administrator
 from zbackup.jobs.init import host
+from zbackup.jobs.init.accounts import account, configured, unfinished
 from zbackup.jobs.init.act import Acting, act, read_config
 from zbackup.jobs.init.administrators import account_script, administrator
 from zbackup.jobs.init.discover import Passed, discover, first_admitted, is_ordinary, seen
-from zbackup.jobs.init.look import account, configured, unfinished
 from zbackup.model.errors import Declined, NotFound, Refused, UsageError, ZbackupError
 from zbackup.model.progress import Silent
 from zbackup.model.setup import Account, HostFacts, Newcomer, Server, Step
@@ -164,7 +164,7 @@ class _Init:
         after = whole(self.before, plan.newcomers)
         if plan.newcomers:
             parse(after, str(self.config))
-        facts = host.look()
+        facts = host.inspect()
         wanted = self._steps(plan, facts)
         stopped = service.stopped(facts, wanted)
         for text in (*plan.advice, *filter(None, [self._closed(facts), stopped])):
@@ -194,7 +194,7 @@ class _Init:
     def _draft(self) -> Draft:
         """Draft the list of servers that come new. Raise NotFound, or Refused, where there is
         nothing to protect at all."""
-        servers, passed = self._look()
+        servers, passed = self._discover()
         known = {s.where: name for s in servers if (name := configured(s, self.settings))}
         if not self.options.quiet:
             for line in init_text.found(servers, known, passed):
@@ -207,7 +207,7 @@ class _Init:
             raise plan.problems[0] if plan.problems else self._nothing(plan.left, passed)
         return replace(plan, left=(*plan.left, *map(init_text.passed_over, passed)))
 
-    def _look(self) -> tuple[tuple[Server, ...], tuple[Passed, ...]]:
+    def _discover(self) -> tuple[tuple[Server, ...], tuple[Passed, ...]]:
         run_dir = self.settings.run_dir if self.settings else USUAL_RUN_DIR
         return discover(self.zfs, run_dir, self.wishes.named, self._administrators)
 

@@ -10,8 +10,8 @@ from zbackup.cli.init_options import Bucket, Wishes
 from zbackup.config.settings import Settings
 from zbackup.config.ship import S3Address, ZfsAddress, parse_address
 from zbackup.config.units import instance_name_is_valid
+from zbackup.jobs.init.accounts import mountpoints
 from zbackup.jobs.init.discover import is_ordinary
-from zbackup.jobs.init.look import mountpoints
 from zbackup.model.errors import NotFound, Refused, UsageError
 from zbackup.model.setup import Copies, Newcomer, Server
 from zbackup.plan.init.config_text import quoted

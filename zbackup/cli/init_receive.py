@@ -27,7 +27,7 @@ def command(
     limits = _bytes(quota) if quota else 0
     public = receive.public_key(_text(key)) if key else ""
     ask = questions.asked(yes=yes, print_only=print_only)
-    there, known, limit = receiving.look(Zfs(run), dataset, user)
+    there, known, limit = receiving.inspect(Zfs(run), dataset, user)
     program = host.own_program()
     host.require_roots_program(program)
     wanted = receive.steps(dataset, user, limits, there=there, known=known, limit=limit)

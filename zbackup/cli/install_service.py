@@ -34,7 +34,7 @@ Replace = Annotated[
 def command(options: Options, print_only: Print = False, replace: Replace = False) -> None:
     if os.geteuid() != 0:
         raise Refused("zbackup install-service writes to /etc/systemd/system: run it as root")
-    facts = host.look()
+    facts = host.inspect()
     if not facts.systemd:
         raise Refused(f"nothing was installed: {service.by_hand(facts)}")
     host.require_roots_program(facts.program)

@@ -20,7 +20,7 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.drills.verdicts import of_backups
 from zbackup.jobs.restore.address_survey import described
 from zbackup.jobs.restore.foreign_source import foreign_snapshots
-from zbackup.jobs.watch.window import as_they_are, look, look_at
+from zbackup.jobs.watch.window import as_they_are, inspect, inspect_destination
 from zbackup.model.backup import Backup
 from zbackup.model.drill import Verdict
 from zbackup.model.errors import UsageError
@@ -95,8 +95,8 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     sudo: at_address.Sudo = False,
     named_instance: at_address.Named = "",
 ) -> None:
-    def look_somewhere(ctx: Context) -> Listing:
-        return _look_at(ctx, at) if at else _look(ctx, foreign=foreign)
+    def list_one(ctx: Context) -> Listing:
+        return _at_destination(ctx, at) if at else _here(ctx, foreign=foreign)
 
     def text(listings: list[Done[Listing]]) -> str:
         shown = (render(d.context.instance, d.result, d.context.zone, logs=logs) for d in listings)
@@ -113,30 +113,30 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         instance=named_instance,
     ).of(origin, instance, options)
     if elsewhere:
-        conclude(options, "list", all_at(options, "list", elsewhere, _look_there), shape=_shape, text=text)
+        conclude(options, "list", all_at(options, "list", elsewhere, _unconfigured), shape=_shape, text=text)
         return
     at_address.require_address(origin)
-    conclude(options, "list", on_each(options, "list", instance, look_somewhere), shape=_shape, text=text)
+    conclude(options, "list", on_each(options, "list", instance, list_one), shape=_shape, text=text)
 
 
-def _look_there(rebuilt: Rebuilt) -> Listing:
+def _unconfigured(rebuilt: Rebuilt) -> Listing:
     """With whose backups they are: nobody has said so."""
     found = rebuilt.found
-    listing = _look_at(rebuilt.context, rebuilt.context.destinations[0].name)
+    listing = _at_destination(rebuilt.context, rebuilt.context.destinations[0].name)
     return replace(listing, address=found.address, servers=tuple(found.servers))
 
 
-def _look_at(ctx: Context, at: str) -> Listing:
-    copies, reachable = look_at(ctx, app.choose_destination(ctx, at))
+def _at_destination(ctx: Context, at: str) -> Listing:
+    copies, reachable = inspect_destination(ctx, app.choose_destination(ctx, at))
     alone = as_they_are(ctx, copies.backups)
     drills = of_backups(ctx, copies.backups, at)
     return Listing(Catalog((), copies.backups, copies.unreadable), reachable.overall, alone, drills)
 
 
-def _look(ctx: Context, *, foreign: bool) -> Listing:
+def _here(ctx: Context, *, foreign: bool) -> Listing:
     catalog = ctx.catalog()
     drills = of_backups(ctx, catalog.backups)
-    found = Listing(catalog, look(ctx, catalog)[0].overall, as_they_are(ctx, catalog.backups), drills)
+    found = Listing(catalog, inspect(ctx, catalog)[0].overall, as_they_are(ctx, catalog.backups), drills)
     return replace(found, foreign=foreign_snapshots(ctx, catalog)) if foreign else found
 
 

@@ -14,7 +14,7 @@ from zbackup.cli.progress import shown
 from zbackup.cli.restore_report import Asked, plan_shape, report_shape
 from zbackup.config.load import load
 from zbackup.config.settings import Settings
-from zbackup.jobs.cluster.members import Member, look_at_member
+from zbackup.jobs.cluster.members import Member, inspect_member
 from zbackup.jobs.cluster.restore import (
     ClusterOptions,
     ClusterPlan,
@@ -51,13 +51,13 @@ def on_members(options: Options, job: str, name: str) -> Iterator[tuple[Cluster,
         yield cluster, [app.context(settings, settings.instance[m], progress) for m in cluster.members]
 
 
-def looked_at(
+def inspect_members(
     contexts: Sequence[Context], origin: str | None, *, there: bool = False, stored: bool = False
 ) -> list[Member]:
     """The members, here or at the destination that each of them has under that name."""
     destinations = [app.choose_destination(ctx, origin) if origin else None for ctx in contexts]
     return [
-        look_at_member(ctx, destination, run_at_destination=there, stored=stored)
+        inspect_member(ctx, destination, run_at_destination=there, stored=stored)
         for ctx, destination in zip(contexts, destinations, strict=True)
     ]
 
@@ -68,7 +68,7 @@ def restore(options: Options, name: str, wish: Wish, choices: ClusterOptions, *,
         raise UsageError("--run-at-destination needs a destination: --from DESTINATION")
     with on_members(options, "restore", name) as (cluster, contexts):
         at = _target(wish, contexts[0])
-        members = looked_at(contexts, wish.origin, there=wish.there)
+        members = inspect_members(contexts, wish.origin, there=wish.there)
         if dry_run:
             plan = plan_cluster(cluster, members, at, choices)
         else:

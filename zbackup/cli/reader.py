@@ -18,29 +18,29 @@ from zbackup.config.settings import Settings
 from zbackup.jobs.job_history import JobHistory
 from zbackup.jobs.journal import Journal
 from zbackup.jobs.operations.record import Operations
-from zbackup.jobs.overview.look import Subject, look
+from zbackup.jobs.overview.inspect import Subject, inspect
 from zbackup.jobs.overview.reader import obey, parse, require_role
 from zbackup.model.errors import ZbackupError
 from zbackup.model.event_log import log
 from zbackup.model.overview import Overview
 from zbackup.model.progress import Silent
 from zbackup.proc.helper import answer_much, hear
-from zbackup.proc.lock import holder
+from zbackup.proc.lock import lock_owner
 
 
 def serve_one(options: Options) -> None:
     """Answer one question, and leave with the exit status of what went wrong."""
     logs.set_up(debug=options.debug, log_format=options.log_format, events=True)
-    line, uid, said = hear(0)
+    connection, uid, said = hear(0)
     logs.bind(asked_by=str(uid))
     try:
         content = answer(load(options.config), uid, said)
     except ZbackupError as failure:
         told = {"refused": " ".join(str(failure).split()), "kind": type(failure).__name__}
-        answer_much(line, json.dumps(told).encode())
+        answer_much(connection, json.dumps(told).encode())
         log.warning("reader.refused", why=str(failure))
         raise typer.Exit(failure.exit_status) from None
-    answer_much(line, content)
+    answer_much(connection, content)
 
 
 def answer(settings: Settings, uid: int, said: str) -> bytes:
@@ -78,7 +78,7 @@ def overview(settings: Settings) -> Overview:
             host=socket.gethostname(),
             zone=settings.timezone.key,
             looked=now,
-            daemon_runs=bool(holder(app.daemon_lock(settings))),
+            daemon_runs=bool(lock_owner(app.daemon_lock(settings))),
             instances=(),
             settings=effective(settings),
             fleet=settings.web.shows_fleet,
@@ -87,12 +87,12 @@ def overview(settings: Settings) -> Overview:
         Subject(app.context(settings, instance, Silent()), app.expected(settings, instance, now))
         for instance in settings.instance.values()
     ]
-    seen = look(
+    seen = inspect(
         subjects,
         socket.gethostname(),
         Journal(settings.daemon.state_dir).read(),
         app.operator_file(settings).read(),
-        daemon_runs=bool(holder(app.daemon_lock(settings))),
+        daemon_runs=bool(lock_owner(app.daemon_lock(settings))),
         settings=effective(settings),
     )
     return replace(seen, may_clone=settings.web.clones, fleet=settings.web.shows_fleet)

@@ -18,11 +18,11 @@ from zbackup.config.settings import Settings
 from zbackup.config.units import duration
 from zbackup.config.zone import local_zone
 from zbackup.jobs.journal import Journal
-from zbackup.jobs.watch.received import Kept, Lot, Received, kept_at, look
+from zbackup.jobs.watch.received import Kept, Lot, Received, inspect, kept_at
 from zbackup.jobs.watch.received_log import ArchivedLot
 from zbackup.model.errors import NotFound, UsageError
 from zbackup.model.moment import local_text
-from zbackup.proc.lock import holder
+from zbackup.proc.lock import lock_owner
 from zbackup.zfs.datasets import Zfs
 
 HELP = """Show the state of the backups that other hosts have sent here, and of this host.
@@ -63,7 +63,7 @@ def command(
     most = age(max_age) if max_age else None
     zone = local_zone()
     if root:
-        reports = [look(Zfs(), SystemClock(), root, most=most)]
+        reports = [inspect(Zfs(), SystemClock(), root, most=most)]
     else:
         settings = load(options.config)
         zone, reports = settings.timezone, _configured(options, settings, most)
@@ -87,7 +87,7 @@ def age(text: str) -> timedelta:
 
 def _configured(options: Options, settings: Settings, most: timedelta | None) -> list[Received]:
     remembered = Journal(settings.daemon.state_dir).read()
-    runs = bool(holder(app.daemon_lock(settings)))
+    runs = bool(lock_owner(app.daemon_lock(settings)))
     roots: dict[str, list[Kept]] = {}
     with shown(options) as progress:
         for instance in settings.instance.values():
@@ -104,7 +104,7 @@ def _configured(options: Options, settings: Settings, most: timedelta | None) ->
             "name the dataset that they lie below, zbackup received tank/backups"
         )
     return [
-        look(Zfs(), SystemClock(), root, kept, most=most, daemon_runs=runs) for root, kept in roots.items()
+        inspect(Zfs(), SystemClock(), root, kept, most=most, daemon_runs=runs) for root, kept in roots.items()
     ]
 
 

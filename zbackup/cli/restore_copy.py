@@ -51,7 +51,9 @@ def wished(names: list[str], into: str, *, missing: bool, changed: bool) -> Copy
 
 
 def require_possible(ctx: Context, wish: CopyWish) -> None:
-    """See jobs.copy.after_restore."""
+    """See jobs.copy.after_restore. All that copying takes is read here: hours later, when the server is
+    there, an upgrade may have put other modules in their place."""
+    from zbackup.cli import copy  # noqa: F401
     from zbackup.jobs.copy import after_restore
 
     after_restore.require_possible(ctx, wish)

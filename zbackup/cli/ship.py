@@ -17,7 +17,7 @@ from zbackup.cli.progress import Notes, shown
 from zbackup.config.load import load
 from zbackup.config.settings import Settings
 from zbackup.jobs.context import Context, ShipDestination
-from zbackup.jobs.ship.ship import Sent, ShipLook, ShipReport, diverged_text, look, ship
+from zbackup.jobs.ship.ship import Sent, ShipPreview, ShipReport, diverged_text, preview, ship
 from zbackup.model.errors import NotFound, ZbackupError
 from zbackup.model.progress import Progress, Silent
 from zbackup.plan.ship.ship import Abort, Commit, Divergence, NeedsInitial, Send, ShipPlan, Steps, UpToDate
@@ -53,7 +53,7 @@ class _Turn:
 
     context: Context
     destination: ShipDestination
-    result: ShipReport | ShipLook | ZbackupError
+    result: ShipReport | ShipPreview | ZbackupError
 
 
 def command(
@@ -74,9 +74,9 @@ def command(
 
     stop = Event()
 
-    def turn(ctx: Context, destination: ShipDestination) -> ShipReport | ShipLook:
+    def turn(ctx: Context, destination: ShipDestination) -> ShipReport | ShipPreview:
         if dry_run:
-            return look(ctx, destination, initial=initial)
+            return preview(ctx, destination, initial=initial)
         return ship(ctx, destination, initial=initial, stop=stop.is_set)
 
     try:
@@ -99,7 +99,7 @@ def _all_turns(
     options: Options,
     settings: Settings,
     wanted: tuple[str | None, str | None],
-    turn: Callable[[Context, ShipDestination], ShipReport | ShipLook],
+    turn: Callable[[Context, ShipDestination], ShipReport | ShipPreview],
     parallel: int,
 ) -> list[_Turn]:
     """One instance's destinations come one after the other; `parallel` instances at a time."""
@@ -139,7 +139,7 @@ def _nowhere(instances: Sequence[str], destination: str | None) -> str:
 def _attempt(
     ctx: Context,
     destination: ShipDestination,
-    turn: Callable[[Context, ShipDestination], ShipReport | ShipLook],
+    turn: Callable[[Context, ShipDestination], ShipReport | ShipPreview],
 ) -> _Turn:
     try:
         return _Turn(ctx, destination, turn(ctx, destination))
@@ -162,7 +162,7 @@ def _shape(turn: _Turn) -> dict[str, Any]:
     match turn.result:
         case ZbackupError() as error:
             return about | {"error": output.describe_error(error)}
-        case ShipLook() as found:
+        case ShipPreview() as found:
             return about | {"dry_run": True} | _plan_shape(found)
         case ShipReport() as report:
             return about | {
@@ -188,7 +188,7 @@ def _send_shape(step: Send) -> dict[str, Any]:
     }
 
 
-def _plan_shape(found: ShipLook) -> dict[str, Any]:
+def _plan_shape(found: ShipPreview) -> dict[str, Any]:
     plan = found.plan
     match plan:
         case Steps(steps):
@@ -210,16 +210,16 @@ def _plan_shape(found: ShipLook) -> dict[str, Any]:
 def _evidence(plan: Divergence) -> dict[str, Any]:
     return {
         "dataset": plan.dataset,
-        "line": plan.line,
+        "line": plan.target,
         "why": plan.why,
         "here": plan.here,
         "there": plan.there,
     }
 
 
-def _lines(ctx: Context, result: ShipReport | ShipLook) -> list[str]:
+def _lines(ctx: Context, result: ShipReport | ShipPreview) -> list[str]:
     about = f"{ctx.instance} to {result.destination.name}"
-    if isinstance(result, ShipLook):
+    if isinstance(result, ShipPreview):
         return _plan_lines(about, ctx, result, result.plan)
     if not result.sent and not result.committed:
         return [f"{about}: {_up_to_date(result.newest.name if result.newest else None)}"]
@@ -232,7 +232,7 @@ def _lines(ctx: Context, result: ShipReport | ShipLook) -> list[str]:
     ]
 
 
-def _plan_lines(about: str, ctx: Context, found: ShipLook, plan: ShipPlan) -> list[str]:
+def _plan_lines(about: str, ctx: Context, found: ShipPreview, plan: ShipPlan) -> list[str]:
     match plan:
         case Steps(steps):
             sizes = iter(found.sizes)
@@ -247,8 +247,8 @@ def _plan_lines(about: str, ctx: Context, found: ShipLook, plan: ShipPlan) -> li
 
 def _step_text(step: Abort | Send | Commit, sizes: Any) -> str:
     match step:
-        case Abort(line, why):
-            return f"give up the interrupted stream of {line}: {why}"
+        case Abort(target, why):
+            return f"give up the interrupted stream of {target}: {why}"
         case Send():
             return f"send {_how(step)}: {tables.size(next(sizes))}"
         case Commit(backup, _):

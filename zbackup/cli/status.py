@@ -21,12 +21,12 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.drills.verdicts import Drilled
 from zbackup.jobs.journal import Journal, Remembered
 from zbackup.jobs.ship.lag import Shipped
-from zbackup.jobs.watch.status import Status, look
+from zbackup.jobs.watch.status import Status, inspect
 from zbackup.model.errors import DatasetNotFound, NotFound, UsageError
 from zbackup.model.finding import Finding
 from zbackup.model.moment import local_text
 from zbackup.model.schedule import parted
-from zbackup.proc.lock import holder
+from zbackup.proc.lock import lock_owner
 
 HELP = """Show the state of the instances.
 
@@ -70,7 +70,7 @@ def command(
     if plugin:
         if watch or options.json:
             raise UsageError("--plugin excludes --watch and --json")
-        level, text = status_plugin.answer(lambda: _look(options, instance, most))
+        level, text = status_plugin.answer(lambda: _inspected(options, instance, most))
         output.say(text)
         raise typer.Exit(level)
     if not watch:
@@ -91,22 +91,22 @@ def _seconds(text: str) -> float:
 
 def _show(options: Options, instance: str | None, most: float | None, before: str = "") -> None:
     """`before` is printed when all was looked at: until then the last picture stays."""
-    found = _look(options, instance, most)
+    found = _inspected(options, instance, most)
     print(before, end="")
     conclude(options, "status", found, shape=_shape, text=_text)
 
 
-def _look(options: Options, instance: str | None, most: float | None) -> list[Done[Status] | Failed]:
+def _inspected(options: Options, instance: str | None, most: float | None) -> list[Done[Status] | Failed]:
     settings = load(options.config)
     notes = app.operator_file(settings).read()
     remembered = Journal(settings.daemon.state_dir).read()
-    runs = bool(holder(app.daemon_lock(settings)))
+    runs = bool(lock_owner(app.daemon_lock(settings)))
 
     def action(ctx: Context) -> Status:
         expected = app.expected(settings, settings.instance[ctx.instance], ctx.clock.now())
         expected = replace(expected, max_age=most) if most is not None else expected
         try:
-            return look(ctx, expected, remembered, daemon_runs=runs, notes=notes)
+            return inspect(ctx, expected, remembered, daemon_runs=runs, notes=notes)
         except DatasetNotFound as gone:
             if not any(destination.adapter.here for destination in ctx.destinations):
                 raise

@@ -18,10 +18,10 @@ WORST_LAST = (OK, WARNING, UNKNOWN, CRITICAL)
 Outcome = Done[Status] | Failed
 
 
-def answer(look: Callable[[], Sequence[Outcome]]) -> tuple[int, str]:
+def answer(inspect: Callable[[], Sequence[Outcome]]) -> tuple[int, str]:
     """The exit status, and what to print. An error is an answer, too: that nobody knows."""
     try:
-        outcomes = look()
+        outcomes = inspect()
     except ZbackupError as failure:
         return UNKNOWN, f"ZBACKUP UNKNOWN - {_line(str(failure))}"
     level = max((_level(o) for o in outcomes), key=WORST_LAST.index)

@@ -3,15 +3,19 @@
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from zbackup.model.backup import Backup
-from zbackup.model.drill import Verdict
 from zbackup.model.log import how_many
 from zbackup.model.moment import local_text
 from zbackup.model.printable import printable
 from zbackup.plan import size_text
 from zbackup.plan.duration_text import exact_length
+
+if TYPE_CHECKING:
+    # Who asks for the version or for help does without pydantic.
+    from zbackup.model.drill import Verdict
 
 GAP = 2
 """Blanks between two columns."""
@@ -155,7 +159,7 @@ def length(seconds: float) -> str:
     return exact_length(seconds)
 
 
-def proven(drill: Verdict, zone: ZoneInfo) -> str:
+def proven(drill: "Verdict", zone: ZoneInfo) -> str:
     """Tell what a drill that passed proved of which backup."""
     steps = [f"{drill.name} opened"]
     if drill.transactions:

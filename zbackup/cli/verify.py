@@ -114,7 +114,7 @@ def command(
 def _drill_cluster(options: Options, name: str, at: str) -> None:
     """Recover all members of a cluster to one cluster time, and remove them again."""
     with on_cluster.on_members(options, "verify", name) as (cluster, contexts):
-        report = drill_cluster(cluster, on_cluster.looked_at(contexts, at or None, stored=True))
+        report = drill_cluster(cluster, on_cluster.inspect_members(contexts, at or None, stored=True))
     shape = {
         "cluster": cluster.name,
         "destination": at or None,

@@ -61,7 +61,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         _of_cluster(options, cluster, at)
         return
 
-    def look(ctx: Context) -> Seen:
+    def inspect(ctx: Context) -> Seen:
         return Seen(window_at(ctx, app.choose_destination(ctx, at)) if at else window(ctx))
 
     if at and origin:
@@ -76,14 +76,14 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     ).of(origin, instance, options)
     if elsewhere:
         conclude(
-            options, "window", all_at(options, "window", elsewhere, _look_there), shape=_shape, text=_text
+            options, "window", all_at(options, "window", elsewhere, _at_destination), shape=_shape, text=_text
         )
         return
     at_address.require_address(origin)
-    conclude(options, "window", on_each(options, "window", instance, look), shape=_shape, text=_text)
+    conclude(options, "window", on_each(options, "window", instance, inspect), shape=_shape, text=_text)
 
 
-def _look_there(rebuilt: Rebuilt) -> Seen:
+def _at_destination(rebuilt: Rebuilt) -> Seen:
     """The window of what lies at an address. No retention policy is known of it: nothing is promised."""
     report = window_at(rebuilt.context, rebuilt.context.destinations[0])
     trust = report.on_trust.partition(";")[0]
@@ -93,7 +93,7 @@ def _look_there(rebuilt: Rebuilt) -> Seen:
 def _of_cluster(options: Options, name: str, at: str | None) -> None:
     """Show each member's window, and what all of them hold."""
     with on_cluster.on_members(options, "window", name) as (cluster, contexts):
-        members = on_cluster.looked_at(contexts, at)
+        members = on_cluster.inspect_members(contexts, at)
         reports = [
             Done(c, Seen(window_at(c, app.choose_destination(c, at)) if at else window(c))) for c in contexts
         ]
@@ -125,7 +125,7 @@ def _shape(done: Done[Seen]) -> dict[str, Any]:
         "now": plain(report.now),
         "ranges": plain(report.window.ranges),
         "gaps": plain(report.window.gaps),
-        "looked_at_live_log": report.window.looked,
+        "looked_at_live_log": report.window.saw_live_log,
         "on_trust": report.on_trust,
         "unreadable": json_shapes.unreadable(report.unreadable),
         "as_they_are": [b.name for b in report.as_they_are],

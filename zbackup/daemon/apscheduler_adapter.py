@@ -46,9 +46,10 @@ class _Stepped(BaseScheduler):  # type: ignore[misc]
 
 def _step_back() -> None:
     """Lower the priority of a drill's thread, and of the servers and commands it starts: on Linux each thread
-    has a niceness of its own, which what it starts inherits. A unit may forbid it, and without it a drill is
-    still better than none."""
-    with contextlib.suppress(PermissionError):
+    has a niceness of its own, which what it starts inherits. A unit or a container may forbid it in its
+    own way, and without it a drill is still better than none: after an error here the pool begins nothing any
+    more."""
+    with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), DRILL_NICE)
 
 

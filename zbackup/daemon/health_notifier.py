@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from zbackup.config.notify import HealthNotify
-from zbackup.daemon.job_pings import Lines
+from zbackup.daemon.job_pings import Queues
 from zbackup.daemon.webhooks_and_mail import Channel, Notice, channels, identity, name_of, send
 from zbackup.model import bounds
 from zbackup.model.errors import Refused, ZbackupError
@@ -46,8 +46,8 @@ class HealthNotifier:
     sent there: the next look tells what is the case by then.
     """
 
-    def __init__(self, state_dir: Path, lines: Lines, sleep: Callable[[float], None] = time.sleep) -> None:
-        self._path, self._lines, self._sleep = state_dir / FILE, lines, sleep
+    def __init__(self, state_dir: Path, queues: Queues, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._path, self._queues, self._sleep = state_dir / FILE, queues, sleep
         self._lock = threading.Lock()
         self._told = _read(self._path)
         self._under_way: set[Key] = set()
@@ -98,8 +98,8 @@ class HealthNotifier:
             findings=left(seen.findings) if ends else serious(seen.findings, channel.severity),
         )
         self._under_way.add(key)
-        line = self._lines.line("notices", key[1])
-        if not line.put(lambda: self._deliver(key, channel, notice, now)):
+        queue = self._queues.queue("notices", key[1])
+        if not queue.put(lambda: self._deliver(key, channel, notice, now)):
             self._under_way.discard(key)
 
     def _deliver(self, key: Key, channel: Channel, notice: Notice, now: Told | None) -> None:

@@ -26,29 +26,29 @@ TOLD: tuple[JobKind, ...] = ("snapshot", "prune", "ship", "verify", "drill")
 _Call = Callable[[], object]
 
 
-class Lines:
-    """Calls that nobody waits for: those of one line one after the other, and lines beside each other."""
+class Queues:
+    """Calls that nobody waits for: those of one queue one after the other, and queues beside each other."""
 
     def __init__(self) -> None:
-        self._lines: dict[tuple[str, str], _Line] = {}
+        self._queues: dict[tuple[str, str], _Queue] = {}
 
-    def line(self, kind: str, name: str) -> "_Line":
-        """The line of that name, made if it is not there."""
+    def queue(self, kind: str, name: str) -> "_Queue":
+        """The queue of that name, made if it is not there."""
         # Jobs begin in threads of their own; setdefault is one step.
-        return self._lines.setdefault((kind, name), _Line(kind))
+        return self._queues.setdefault((kind, name), _Queue(kind))
 
     def close(self) -> None:
         """Give what is still to be told a moment, no more."""
         deadline = time.monotonic() + END_LIMIT_S
-        for line in tuple(self._lines.values()):
-            line.finish(max(0.0, deadline - time.monotonic()))
+        for queue in tuple(self._queues.values()):
+            queue.finish(max(0.0, deadline - time.monotonic()))
 
 
 class HookNotifier:
-    """Each URL, and the hooks of each instance, have a line of their own: a slow one delays no other."""
+    """Each URL, and the hooks of each instance, have a queue of their own: a slow one delays no other."""
 
-    def __init__(self, lines: Lines | None = None) -> None:
-        self._lines = lines or Lines()
+    def __init__(self, queues: Queues | None = None) -> None:
+        self._queues = queues or Queues()
 
     def begins(self, job: str, notify: Notify) -> None:
         """A job begins. A drill, which may give way to others, is told of at its end only."""
@@ -64,18 +64,18 @@ class HookNotifier:
         argv = notify.on_failure if outcome.error else notify.on_success
         if argv:
             facts = hook_facts(outcome, failures)
-            self._lines.line("hooks", outcome.instance).put(lambda: _hook(argv, facts, notify.limit))
+            self._queues.queue("hooks", outcome.instance).put(lambda: _hook(argv, facts, notify.limit))
 
     def close(self) -> None:
         """Give what is still to be told a moment, no more."""
-        self._lines.close()
+        self._queues.close()
 
     def _ping(self, url: str | None, suffix: str, body: str) -> None:
         if url:
-            self._lines.line("pings", url).put(lambda: ping(add_to_path(url, suffix), body))
+            self._queues.queue("pings", url).put(lambda: ping(add_to_path(url, suffix), body))
 
 
-class _Line:
+class _Queue:
     """Calls made one after the other, in a thread that is there while there are any."""
 
     def __init__(self, kind: str) -> None:

@@ -83,7 +83,7 @@ class JobTable:
         self._entries: dict[Key, _Entry] = {}
         self._next: dict[str, Key] = {}
         self._running: dict[str, Key] = {}
-        self._looked = (clock.now(), clock.monotonic())
+        self._clocks = (clock.now(), clock.monotonic())
 
     def set_tasks(self, tasks: Iterable[Task], histories: Mapping[Key, History]) -> None:
         """The configuration is this now. What is known of jobs that were there before is kept."""
@@ -123,9 +123,9 @@ class JobTable:
 
     def step(self) -> float | None:
         """Start what is due; seconds until the next is. A clock that was set makes all times new."""
-        looked = (self._clock.now(), self._clock.monotonic())
-        jump = due.clock_jumped(self._looked, looked)
-        self._looked = looked
+        clocks = (self._clock.now(), self._clock.monotonic())
+        jump = due.clock_jumped(self._clocks, clocks)
+        self._clocks = clocks
         if jump is not None:
             log.warning("clock.jumped", seconds=round(jump.total_seconds(), 1))
             for each in {lane(key) for key in self._entries}:

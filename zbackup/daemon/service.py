@@ -13,7 +13,7 @@ from zbackup.daemon.apscheduler_adapter import Scheduler
 from zbackup.daemon.archivers import Archivers
 from zbackup.daemon.events import EventHandler
 from zbackup.daemon.health_notifier import HealthNotifier, Seen
-from zbackup.daemon.job_pings import TOLD, HookNotifier, Lines
+from zbackup.daemon.job_pings import TOLD, HookNotifier, Queues
 from zbackup.daemon.job_table import Ended, JobTable, Key
 from zbackup.daemon.metrics import Metrics
 from zbackup.daemon.sd_notify import Notifier
@@ -39,7 +39,7 @@ RUNS = (
 )
 
 # How late a clock that was set may be noticed, and the longest sleep.
-LOOK_S = 5.0
+POLL_S = 5.0
 
 
 class Service:
@@ -62,9 +62,9 @@ class Service:
         self._journal = Journal(self._settings.daemon.state_dir)
         self._metrics = Metrics()
         self._archivers = Archivers(self._metrics.archived, lambda name: self._pause(name) is not None)
-        lines = Lines()
-        self._hooks = HookNotifier(lines)
-        self._health = HealthNotifier(self._settings.daemon.state_dir, lines)
+        queues = Queues()
+        self._hooks = HookNotifier(queues)
+        self._health = HealthNotifier(self._settings.daemon.state_dir, queues)
 
     def run(self) -> None:
         """Until SIGTERM or SIGINT. Raise Taken when another daemon runs, or the metrics' port is in use."""
@@ -100,7 +100,7 @@ class Service:
                 self._reload()
 
     def _sleep(self, wait: float | None) -> float:
-        limits = (LOOK_S, wait, self._notifier.watchdog_s)
+        limits = (POLL_S, wait, self._notifier.watchdog_s)
         return min(limit for limit in limits if limit is not None)
 
     def _say_alive(self) -> None:

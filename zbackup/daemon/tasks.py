@@ -18,7 +18,7 @@ from zbackup.jobs.ship.prune_at import prune_at
 from zbackup.jobs.ship.ship import ship_all
 from zbackup.jobs.ship.verify_at import VerifyReport, prove_at
 from zbackup.jobs.watch.new_base import Renewals, renew_base
-from zbackup.jobs.watch.status import Status, look
+from zbackup.jobs.watch.status import Status, inspect
 from zbackup.model.errors import ConfigError
 from zbackup.model.schedule import Interval, Job, JobKind, Retry, Timing, job_at, parted
 from zbackup.plan.due import History, offset
@@ -181,6 +181,8 @@ def _watch(settings: Callable[[], Settings], journal: Journal) -> Callable[[Cont
         if current.instance[ctx.instance].schedule.snapshot:
             renew_base(ctx, renewals[ctx.instance])
         expected = app.expected(current, current.instance[ctx.instance], ctx.clock.now())
-        return look(ctx, expected, journal.read(), daemon_runs=True, notes=app.operator_file(current).read())
+        return inspect(
+            ctx, expected, journal.read(), daemon_runs=True, notes=app.operator_file(current).read()
+        )
 
     return watch

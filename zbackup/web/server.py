@@ -155,16 +155,16 @@ class Links:
         class Handler(socketserver.BaseRequestHandler):
             def handle(self) -> None:
                 try:
-                    line, uid, _ = hear(self.request.fileno())
+                    connection, uid, _ = hear(self.request.fileno())
                 except Refused as silent:
                     log.warning("web.link_refused", why=str(silent))
                     return
                 if uid not in (0, os.geteuid()):
                     log.warning("web.link_refused", uid=uid)
-                    answer(line, {"refused": "only root gets a link"})
+                    answer(connection, {"refused": "only root gets a link"})
                     return
                 log.info("web.link_made", uid=uid)
-                answer(line, {"link": f"{listening.address}/login?link={sessions.new_link()}"})
+                answer(connection, {"link": f"{listening.address}/login?link={sessions.new_link()}"})
 
         self._server = socketserver.UnixStreamServer(str(path), Handler, bind_and_activate=False)
         self._server.socket.close()

@@ -57,11 +57,11 @@ class ZfsStreams:
         what = ("-t", "filesystem,snapshot,bookmark", "-o", ORIGIN_COLUMNS)
         return sources(self._zfs("list", "-Hp", "-r", *what, "--", *roots, mutates=False))
 
-    def lines(self, root: str) -> list[TargetDataset]:
+    def target_datasets(self, root: str) -> list[TargetDataset]:
         """Tell what lies below `root`, by its name there; [] when there is no `root`. One command."""
         what = ("-t", "filesystem,volume,snapshot", "-s", "createtxg", "-o", LIGHT_COLUMNS)
         try:
-            return lines(self._zfs("list", "-Hp", "-r", *what, "--", root, mutates=False), root)
+            return target_datasets(self._zfs("list", "-Hp", "-r", *what, "--", root, mutates=False), root)
         except DatasetNotFound:
             return []
 
@@ -215,7 +215,7 @@ def sources(listing: str) -> list[SourceDataset]:
     ]
 
 
-def lines(listing: str, root: str) -> list[TargetDataset]:
+def target_datasets(listing: str, root: str) -> list[TargetDataset]:
     """From `zfs list -s createtxg` with LIGHT_COLUMNS of `root` and what is below. Pure."""
     copies: dict[str, list[ReceivedSnapshot]] = {}
     found: dict[str, tuple[str, str]] = {}

@@ -1,5 +1,6 @@
 """A command reads what it needs: of what most do without, nothing finds its way in again."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -64,6 +65,27 @@ def test_of_a_mariadb_alone_no_other_engine_and_nothing_for_terminals_is_read(
 
 def test_the_version_waits_for_no_command() -> None:
     ask = "from zbackup.cli import main; main.invoke(['--version'])"
-    look = f"import sys; {ask}; print('zbackup.app' in sys.modules)"
+    look = f"import sys; {ask}; print('zbackup.app' in sys.modules, 'pydantic' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[1:] == ["False"]
+    assert done.stdout.splitlines()[1:] == ["False False"]
+
+
+@pytest.mark.parametrize(
+    "module", ["zbackup.app", "zbackup.model.clone", "zbackup.web.server", "zbackup.destinations.s3"]
+)
+def test_what_calls_itself_a_plugin_of_pydantics_is_not_imported(module: str, tmp_path: Path) -> None:
+    (tmp_path / "other.py").write_text("print('imported')\nplugin = None\n")
+    known = tmp_path / "other-1.dist-info"
+    known.mkdir()
+    (known / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1\n")
+    (known / "entry_points.txt").write_text("[pydantic]\nother = other:plugin\n")
+    own = {name: value for name, value in os.environ.items() if name != "PYDANTIC_DISABLE_PLUGINS"}
+    paths = os.pathsep.join([str(tmp_path), *filter(None, [own.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, "-c", f"import {module}; from pydantic import TypeAdapter as T; T(int)"],
+        env=own | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr

@@ -306,7 +306,7 @@ def test_a_window_at_an_address_promises_nothing() -> None:
 
 
 def test_nothing_to_restore_has_no_picture() -> None:
-    empty = dataclasses.replace(WINDOW, window=RecoveryWindow(ranges=(), gaps=(), looked=False))
+    empty = dataclasses.replace(WINDOW, window=RecoveryWindow(ranges=(), gaps=(), saw_live_log=False))
     assert window.render(cast(Context, Place()), empty)[1].startswith("Nothing can be restored yet")
 
 

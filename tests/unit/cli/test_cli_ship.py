@@ -3,12 +3,12 @@
 from tests.unit.plan.worlds import World
 from tests.unit.shipped import CONTEXT, DESTINATION, diverged, looked, reported, shape
 from zbackup.cli import ship
-from zbackup.jobs.ship.ship import ShipLook, ShipReport, diverged_text
+from zbackup.jobs.ship.ship import ShipPreview, ShipReport, diverged_text
 from zbackup.model.errors import ConnectionFailed
 from zbackup.plan.ship.ship import Divergence, UpToDate
 
 
-def words(result: ShipReport | ShipLook) -> str:
+def words(result: ShipReport | ShipPreview) -> str:
     return "\n".join(ship._lines(CONTEXT, result))
 
 
@@ -65,4 +65,4 @@ def test_up_to_date_in_json() -> None:
     world = World()
     backup = world.take()
     world.do(world.plan())
-    assert shape(ShipLook(destination=DESTINATION, plan=UpToDate(backup)))["newest"] == backup.name
+    assert shape(ShipPreview(destination=DESTINATION, plan=UpToDate(backup)))["newest"] == backup.name

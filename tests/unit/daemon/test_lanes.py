@@ -65,9 +65,12 @@ def test_a_drill_steps_back_behind_all_else() -> None:
     assert nice["drill"] == nice["snapshot"] + 10 or nice["drill"] == 10
 
 
-def test_a_drill_is_made_where_a_unit_forbids_to_step_back(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("number", [errno.EPERM, errno.ENOSYS])
+def test_a_drill_is_made_where_a_unit_or_a_container_forbids_to_step_back(
+    monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
     def forbidden(*_: int) -> None:
-        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+        raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "setpriority", forbidden)
     nice = niceness()

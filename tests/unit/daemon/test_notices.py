@@ -17,7 +17,7 @@ from zbackup.config.load import parse
 from zbackup.config.notify import HealthNotify, Mail, Webhook
 from zbackup.config.secret import SecretRef
 from zbackup.daemon.health_notifier import HealthNotifier, Seen
-from zbackup.daemon.job_pings import Lines
+from zbackup.daemon.job_pings import Queues
 from zbackup.daemon.webhooks_and_mail import Notice, name_of, payload, send
 from zbackup.model.errors import ConfigError, NotDelivered
 from zbackup.model.finding import Finding
@@ -115,11 +115,11 @@ def test_a_recipient_that_is_refused_is_named_and_the_others_get_it_once(
     with pytest.raises(NotDelivered, match=r"refused b@example\.com"):
         send(mail, NOTICE)
     mailbox.said.clear()
-    lines = Lines()
-    notifier = HealthNotifier(tmp_path, lines, lambda _: None)
+    queues = Queues()
+    notifier = HealthNotifier(tmp_path, queues, lambda _: None)
     for minutes in (0, 1):
         notifier.of(seen(POOL, minutes=minutes), HealthNotify(mail=(mail,)))
-        lines.close()
+        queues.close()
     asked = [word.upper() for word in mailbox.said if word.upper().startswith("RCPT")]
     assert sum("A@EXAMPLE" in word for word in asked) == 1 and sum("B@EXAMPLE" in word for word in asked) == 8
 
@@ -178,9 +178,9 @@ def test_the_daemon_tells_and_remembers_what_it_told(web: Web, tmp_path: Path) -
     grave: Any = {"url": f"{web.url}/grave", "severity": "critical"}
     notify = HealthNotify(webhook=(Webhook(**hook), Webhook(**grave)))
     for found in ([CLOCK], [CLOCK], [CLOCK, POOL], [CLOCK, POOL], []):
-        lines = Lines()
-        HealthNotifier(tmp_path, lines).of(seen(*found), notify)  # a new daemon each time
-        lines.close()
+        queues = Queues()
+        HealthNotifier(tmp_path, queues).of(seen(*found), notify)  # a new daemon each time
+        queues.close()
     heard = [(path, json.loads(body)["occasion"]) for path, body in web.asked]
     assert [each for each in heard if each[0] == "/all"] == [
         ("/all", "problem"), ("/all", "problem"), ("/all", "recovery"),
@@ -189,13 +189,13 @@ def test_the_daemon_tells_and_remembers_what_it_told(web: Web, tmp_path: Path) -
 
 
 def test_an_acknowledgement_is_told_as_one(web: Web, tmp_path: Path) -> None:
-    lines = Lines()
-    notifier = HealthNotifier(tmp_path, lines)
+    queues = Queues()
+    notifier = HealthNotifier(tmp_path, queues)
     notify = HealthNotify(webhook=(Webhook(url=f"{web.url}/x"),))
     until = replace(KNOWN, text="is wrong; acknowledged until tomorrow (disk is ordered)")
     for found in ([POOL], [until], []):
         notifier.of(seen(*found), notify)
-        lines.close()
+        queues.close()
     said = [json.loads(body) for _, body in web.asked]
     assert [each["title"].rpartition(": ")[2] for each in said] == ["CRITICAL", "acknowledged", "ok again"]
     assert said[1]["text"].startswith("ACKNOWLEDGED CRITICAL: pool: is wrong; acknowledged until tomorrow")
@@ -209,33 +209,33 @@ def test_the_end_of_the_critical_ones_says_what_is_left() -> None:
 
 def test_who_was_not_reached_is_told_at_the_next_look(web: Web, tmp_path: Path) -> None:
     web.bad = 4
-    lines = Lines()
-    notifier = HealthNotifier(tmp_path, lines, lambda _: None)
+    queues = Queues()
+    notifier = HealthNotifier(tmp_path, queues, lambda _: None)
     notify = HealthNotify(
         webhook=(Webhook(url=f"{web.url}/x"), Webhook(url=f"{web.url}/x", severity="critical"))
     )
     one = notify.model_copy(update={"webhook": notify.webhook[:1]})
     for minutes in (0, 1, 2):
         notifier.of(seen(POOL, minutes=minutes), one)
-        lines.close()
+        queues.close()
     assert len(web.asked) == 5 and "tank" not in (tmp_path / "told.json").read_text()
     notifier.of(seen(POOL, minutes=3), notify)
-    lines.close()
+    queues.close()
     assert len(web.asked) == 6  # the other channel alone
 
 
 def test_a_look_that_fails_is_told_once_and_its_end(web: Web, tmp_path: Path) -> None:
-    lines = Lines()
-    notifier = HealthNotifier(tmp_path, lines)
+    queues = Queues()
+    notifier = HealthNotifier(tmp_path, queues)
     notify = HealthNotify(webhook=(Webhook(url=f"{web.url}/x"),))
     notifier.of(seen(CLOCK), notify)
-    lines.close()
+    queues.close()
     for minutes in (1, 2):
         notifier.failed("shop", NOW + timedelta(minutes=minutes), "pool tank is suspended", notify)
-        lines.close()
+        queues.close()
     notifier.of(seen(CLOCK, minutes=3), notify)
     notifier.of(seen(minutes=4), notify)
-    lines.close()
+    queues.close()
     said = [json.loads(body) for _, body in web.asked]
     assert [(each["occasion"], each["health"]) for each in said] == [
         ("problem", "warning"), ("problem", "critical"), ("recovery", "ok"),
@@ -244,30 +244,30 @@ def test_a_look_that_fails_is_told_once_and_its_end(web: Web, tmp_path: Path) ->
 
 
 def test_a_call_that_breaks_ends_no_line() -> None:
-    lines, called = Lines(), threading.Event()
-    lines.line("notices", "x").put(lambda: [][0])
-    lines.line("notices", "x").put(called.set)
-    lines.close()
+    queues, called = Queues(), threading.Event()
+    queues.queue("notices", "x").put(lambda: [][0])
+    queues.queue("notices", "x").put(called.set)
+    queues.close()
     assert called.is_set()
 
 
 def test_a_server_that_fails_is_tried_again(web: Web, tmp_path: Path) -> None:
     web.bad = 3
     slept: list[float] = []
-    lines = Lines()
+    queues = Queues()
     notify = HealthNotify(webhook=(Webhook(url=f"{web.url}/x"),))
-    HealthNotifier(tmp_path, lines, slept.append).of(seen(POOL), notify)
-    lines.close()
+    HealthNotifier(tmp_path, queues, slept.append).of(seen(POOL), notify)
+    queues.close()
     assert len(web.asked) == 4 and slept == [2.0, 10.0, 30.0]
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"told": 3}', '{"told": [{"instance": "a"}]}', "\x00"])
 def test_what_was_told_and_makes_no_sense_is_forgotten(text: str, tmp_path: Path, web: Web) -> None:
     (tmp_path / "told.json").write_text(text)
-    lines = Lines()
+    queues = Queues()
     notify = HealthNotify(webhook=(Webhook(url=f"{web.url}/x"),))
-    HealthNotifier(tmp_path, lines).of(seen(POOL), notify)
-    lines.close()
+    HealthNotifier(tmp_path, queues).of(seen(POOL), notify)
+    queues.close()
     assert len(web.asked) == 1
 
 

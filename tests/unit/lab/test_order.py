@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab import order
-from tests.lab.order import SHARED, SHORT, Task, tasks
+from tests.lab.order import SHARED, SHORT, SHORT_HERE, Task, tasks
 
 
 def test_the_longest_begins_first_wherever_it_runs() -> None:
@@ -40,6 +40,19 @@ def test_who_sets_the_clock_has_a_machine_of_his_own() -> None:
         ["a/test_clock.py", "a/b.py", "a/c.py"], [], {"a/test_clock.py": 3.0, "a/b.py": 1.0, "a/c.py": 1.0}
     )
     assert found == [Task(("a/test_clock.py",)), Task(("a/b.py", "a/c.py"))]
+
+
+def test_short_ones_on_this_machine_share_a_process() -> None:
+    seconds = {f"s3/{n}.py": SHORT_HERE for n in range(4)} | {"lab/a.py": 3.0, "s3/long.py": SHORT_HERE + 1}
+    found = tasks([], seconds, seconds)
+    assert sorted(task.modules for task in found) == [
+        ("lab/a.py",),
+        ("s3/0.py", "s3/1.py"),
+        ("s3/2.py", "s3/3.py"),
+        ("s3/long.py",),
+    ]
+    assert all(task.here for task in found)
+    assert [len(task.modules) for task in tasks([], seconds, seconds, alone=True)] == [1] * 6
 
 
 def test_to_look_into_a_pool_each_module_has_a_guest() -> None:

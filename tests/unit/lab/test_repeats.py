@@ -17,6 +17,13 @@ def test_some_are_told_or_all(monkeypatch: pytest.MonkeyPatch) -> None:
     assert repeats.some(["a", "b", "c"], "c") == ["a", "b", "c"]
 
 
+def test_what_is_cut_at_some_places_is_cut_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeats, "ALL", False)
+    assert repeats.step(3) == 3
+    monkeypatch.setattr(repeats, "ALL", True)
+    assert repeats.step(3) == 1
+
+
 def test_what_is_kept_must_be_there() -> None:
     for kept in ((), ("d",)):
         with pytest.raises(AssertionError):

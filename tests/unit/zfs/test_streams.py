@@ -19,11 +19,11 @@ from zbackup.zfs.streams import (
     ZfsStreams,
     _in_pieces,
     estimate,
-    lines,
     receive_argv,
     resume_argv,
     send_argv,
     sources,
+    target_datasets,
 )
 
 
@@ -53,7 +53,7 @@ def test_lines_are_what_lies_below_with_their_copies_in_order() -> None:
         'v/b/shop/tank/my db@s1\t31\toff\t-\tb1\t["31","32"]\t2026-11-21\n'
         "v/b/shop/tank/my db@s2\t33\toff\t-\t-\tnot json\t-\n"
     )
-    container, line = lines(listing, "v/b/shop")
+    container, line = target_datasets(listing, "v/b/shop")
     assert (container.name, container.copies, container.partial) == ("tank", (), None)
     assert (line.name, line.encrypted, line.partial) == ("tank/my db", True, Partial(token="1-token"))
     assert line.copies == (
