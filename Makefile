@@ -10,9 +10,12 @@ PIP_INSTALL := pip install --quiet --disable-pip-version-check
 
 # Modules of which `make test` tells some repeats of a story, and test-slow all: see tests/lab/repeats.py.
 REPEATED := tests/faults/test_snapshot_faults.py tests/platform/test_prune.py tests/platform/test_ship_killed.py \
+  tests/platform/test_ship_ssh.py tests/system/test_backup_as_it_is_mariadb.py tests/system/test_recovery_mongodb.py \
   tests/system/test_backup_as_it_is_mongodb.py tests/system/test_interrupted_restore.py tests/system/test_interrupted_snapshot.py \
   tests/system/test_odd_servers_mariadb.py tests/system/test_odd_servers_mongodb.py tests/system/test_odd_servers_mysql.py
-REPEATED_HERE := tests/destinations/test_s3_archive_cut.py tests/destinations/test_s3_cut.py tests/lab/selftest_mongo.py tests/lab/selftest_servers.py
+REPEATED_HERE := tests/destinations/test_s3_archive_cut.py tests/destinations/test_s3_cut.py tests/destinations/test_s3_keep.py \
+  tests/lab/selftest_binlog.py tests/lab/selftest_copy_mongo.py tests/lab/selftest_engines.py \
+  tests/lab/selftest_lock_recovery.py tests/lab/selftest_mongo.py tests/lab/selftest_servers.py
 
 .PHONY: install deb man setup demo demo-mongodb test test-slow mutants test-containers test-versions test-ansible check types units lab guest servers bench docs lock clean
 
@@ -65,7 +68,7 @@ demo-mongodb: setup lab ## the same with a real mongod and a dropped collection
 
 test: ## everything: the checks while the lab is built, then every test on real ZFS with real servers
 	$(MAKE) --no-print-directory -j 4 check guest servers
-	tests/lab/lab test -j 3 --timeout 25m --here tests/power/selftest_cuts.py --here tests/lab --here tests/destinations --here tests/browser \
+	tests/lab/lab test -j 4 --timeout 25m --here tests/power/selftest_cuts.py --here tests/lab --here tests/destinations --here tests/browser \
 	  tests/faults tests/system tests/attacks tests/platform
 	@if docker version >/dev/null 2>&1; then $(MAKE) --no-print-directory test-containers; \
 	else echo "No Docker engine answers, so nothing was run in containers: make test-containers brings an engine."; fi
@@ -101,8 +104,8 @@ $(VENV)/.containers: $(VENV)/.done requirements-containers.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-containers.lock
 	touch $@
 
-bench: setup lab ## measured side by side with what would be run instead; tables for docs/reference/benchmarks.md
-	$(BIN)/python -m bench
+bench: setup lab ## measured side by side with what would be run instead, into docs/reference/benchmarks.md: BENCH="disaster --gib 10"
+	$(BIN)/python -m bench $(BENCH)
 
 docs: setup ## the reference pages that are made from the code
 	$(BIN)/python docs/reference/generate.py

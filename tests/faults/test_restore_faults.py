@@ -22,7 +22,7 @@ from zbackup.model.errors import DatabaseError
 from zbackup.model.moment import Moment
 from zbackup.model.progress import Silent
 from zbackup.model.retention import Retention, Span
-from zbackup.proc.lock import holder
+from zbackup.proc.lock import lock_owner
 from zbackup.proc.run import run
 from zbackup.zfs.datasets import Zfs
 
@@ -44,12 +44,12 @@ def test_no_prune_gets_between_the_plan_and_the_clones(house: House) -> None:
     seen: dict[str, set[str]] = {}
 
     def runner(argv: Sequence[str], *, mutates: bool = True, timeout: float = 600) -> str:
-        seen.setdefault(argv[1], set()).add(holder(ctx.lock_file))
+        seen.setdefault(argv[1], set()).add(lock_owner(ctx.lock_file))
         return run(argv, mutates=mutates, timeout=timeout)
 
     class Seen(Silent):
         def phase(self, name: str, detail: str = "") -> None:
-            seen.setdefault(name, set()).add(holder(ctx.lock_file))
+            seen.setdefault(name, set()).add(lock_owner(ctx.lock_file))
 
     ctx = replace(house.context(), zfs=Zfs(runner), progress=Seen())
     house.require_recovered(restore(ctx, house.moment, OPTIONS))

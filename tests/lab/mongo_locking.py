@@ -137,8 +137,9 @@ def lock_as_another(server: MongoServer) -> None:
 
 
 @contextmanager
-def open_transaction(server: MongoServer) -> Iterator[None]:
-    with server.client() as client:
+def open_transaction(server: MongoServer, *, gone_after: float = 10) -> Iterator[None]:
+    """Until the block ends, which asks a server that is gone for so many seconds, and again."""
+    with server.client(serverSelectionTimeoutMS=round(gone_after * 1000)) as client:
         client.shop.work.insert_one({"collection": "there"})
         with client.start_session() as session, session.start_transaction():
             client.shop.work.insert_one({"open": True}, session=session)

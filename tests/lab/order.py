@@ -1,4 +1,4 @@
-"""In which order test modules run, and which of them share a guest.
+"""In which order test modules run, and which of them share a guest or a process.
 
 What takes long begins first, so that no core waits for it at the end. Short modules go into one guest, one
 after the other, for a guest and a pytest take several seconds before the first test.
@@ -19,6 +19,10 @@ SHORT = 170.0
 """Seconds of a module that may share a guest."""
 SHARED = 400.0
 """Seconds that modules in one guest take together."""
+SHORT_HERE = 45.0
+"""Seconds of a module that may share a process on this machine, with what is started once for all tests."""
+SHARED_HERE = 130.0
+"""Seconds that modules in one such process take together: they are done one after the other."""
 SETS_CLOCK = ("clock", "odd_servers")
 """In the names of modules that set the machine's clock, which must be nobody else's."""
 ENGINES = ("mysql", "mariadb", "mongo")
@@ -39,9 +43,16 @@ def tasks(
 ) -> list[Task]:
     """What is to be run, the longest first; a module that nobody knows counts as long.
 
-    With `alone` no guest has more than one module.
+    With `alone` each module is by itself.
     """
-    found = [Task((module,), here=True) for module in here]
+    found: list[Task] = []
+    short_here: list[str] = []
+    for module in here:
+        if alone or seconds.get(module, SHORT) > SHORT_HERE:
+            found.append(Task((module,), here=True))
+        else:
+            short_here.append(module)
+    found += [Task(together, here=True) for together in _shared(short_here, seconds, SHARED_HERE)]
     short: list[str] = []
     for module in modules:
         sets_clock = any(word in Path(module).name for word in SETS_CLOCK)
@@ -49,7 +60,7 @@ def tasks(
             found.append(Task((module,)))
         else:
             short.append(module)
-    found += _shared(short, seconds)
+    found += [Task(together) for together in _shared(short, seconds, SHARED)]
     return sorted(found, key=lambda task: -_length(task, seconds))
 
 
@@ -58,18 +69,18 @@ def _length(task: Task, seconds: Mapping[str, float]) -> float:
     return sum(seconds.get(module, SHORT if task.here else float("inf")) for module in task.modules)
 
 
-def _shared(modules: Sequence[str], seconds: Mapping[str, float]) -> list[Task]:
-    """Guests of modules of one directory and one engine each: the guest has read the server's files then."""
-    guests: list[list[str]] = []
+def _shared(modules: Sequence[str], seconds: Mapping[str, float], most: float) -> list[tuple[str, ...]]:
+    """Modules of one directory and one engine each: a guest has read the server's files then."""
+    shared: list[list[str]] = []
     for module in sorted(modules, key=lambda module: -seconds[module]):
-        for guest in guests:
-            together = seconds[module] + sum(seconds[other] for other in guest)
-            if _kin(guest[0]) == _kin(module) and together <= SHARED:
-                guest.append(module)
+        for others in shared:
+            together = seconds[module] + sum(seconds[other] for other in others)
+            if _kin(others[0]) == _kin(module) and together <= most:
+                others.append(module)
                 break
         else:
-            guests.append([module])
-    return [Task(tuple(guest)) for guest in guests]
+            shared.append([module])
+    return [tuple(together) for together in shared]
 
 
 def _kin(module: str) -> tuple[Path, str]:

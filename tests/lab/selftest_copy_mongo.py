@@ -4,6 +4,7 @@ import datetime
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from bson.datetime_ms import DatetimeMS
 
 from tests.lab.lock_rig import room
 from tests.lab.mongo_fixture import ADMIN, ADMIN_PASSWORD, Client, MongoServer, MongoSettings, initiate
+from tests.lab.repeats import step
 from tests.lab.said import said
 from tests.lab.undo_documents import TestUndoDocuments
 from zbackup.config.copying import CopyBack
@@ -344,9 +346,7 @@ def test_a_copy_that_is_cut_off_at_any_command_is_finished_by_the_next(
     """A collection, a view and a time series: whatever was done is known, and nothing comes twice."""
     wanted = rig.hashes(rig.clone)["docs"]
     names = {"docs", "seen", "series_restored"}
-    number = 0
-    while True:
-        number += 1
+    for number in count(1, step(3)):
         rig.forget()
         with monkeypatch.context() as patch:
             cut = _cut_at(patch, number)

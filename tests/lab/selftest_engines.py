@@ -21,6 +21,7 @@ from pymongo.errors import PyMongoError
 from tests.lab import lock_holder, mongo_lock_holder, servers
 from tests.lab.mongo_fixture import MongoSettings, start_single
 from tests.lab.mysql_fixture import DatabaseServer, Settings
+from tests.lab.repeats import some
 from zbackup.config.lock import Lock
 from zbackup.engines.base import Engine
 from zbackup.engines.mongodb.engine import MongoEngine
@@ -51,7 +52,10 @@ class Subject:
         return (*self.stopping, *self.gentle)
 
 
-@pytest.fixture(scope="module", params=["mysql-9.7", "mariadb-11.8", "mongodb-6.0", "mongodb-6.0.27"])
+FLAVOURS = ["mysql-9.7", "mariadb-11.8", "mongodb-6.0", "mongodb-6.0.27"]
+
+
+@pytest.fixture(scope="module", params=some(FLAVOURS, *FLAVOURS[:3]))
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     servers.ensure([request.param])
     home = Path(tempfile.mkdtemp(prefix="ze", dir="/tmp"))

@@ -8,6 +8,7 @@ import pytest
 
 from tests.lab.lock_rig import VARIANTS, Writers, engine_of, room, start
 from tests.lab.mysql_fixture import DatabaseServer
+from tests.lab.repeats import some
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.lock.lock import STOPS_COMMITS
 from zbackup.model.errors import DatabaseError, LockNotTaken
@@ -16,17 +17,17 @@ from zbackup.model.record import LockKind
 __all__ = ["room"]
 
 
-@pytest.mark.parametrize(
-    ("variant", "kind", "flush"),
-    [
-        ("mysql-9.7-gtid", "ftwrl", 0),
-        ("mysql-9.7-gtid", "backup-lock", 2),
-        ("mysql-9.7-plain", "none", 1),
-        ("mariadb-10.11", "backup-stage", 2),
-        ("mariadb-11.8", "ftwrl", 0),
-        ("mariadb-11.8", "none", 2),
-    ],
-)
+CUT: list[tuple[str, LockKind, int]] = [
+    ("mysql-9.7-gtid", "ftwrl", 0),
+    ("mysql-9.7-gtid", "backup-lock", 2),
+    ("mysql-9.7-plain", "none", 1),
+    ("mariadb-10.11", "backup-stage", 2),
+    ("mariadb-11.8", "ftwrl", 0),
+    ("mariadb-11.8", "none", 2),
+]
+
+
+@pytest.mark.parametrize(("variant", "kind", "flush"), some(CUT, CUT[1], CUT[2], CUT[3]))
 def test_files_cut_off_under_a_lock_recover_to_what_their_binlog_names(
     room: Path, variant: str, kind: LockKind, flush: int
 ) -> None:

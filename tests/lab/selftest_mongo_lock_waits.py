@@ -85,7 +85,7 @@ def test_a_server_killed_while_the_lock_is_waited_for_is_told(server: MongoServe
     """And not that time passed. What it had is there when it runs again, unlocked."""
     zbackup = engine_of(server, wait=60, long_query=1000)
     facts = zbackup.inspect()
-    with suppress(PyMongoError), open_transaction(server), ThreadPoolExecutor() as beside:
+    with suppress(PyMongoError), open_transaction(server, gone_after=1), ThreadPoolExecutor() as beside:
         taking = beside.submit(lambda: held_by(zbackup, facts))
         await_that("the lock is asked for", lambda: is_asked_for(server), 30)
         server.kill()

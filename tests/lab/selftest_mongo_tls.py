@@ -2,7 +2,6 @@
 
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,8 +15,9 @@ from tests.lab.mongo_fixture import (
     start_single,
 )
 from tests.lab.mongo_locking import room
+from zbackup.config.tls import Tls
 from zbackup.engines.mongodb.lock.watchdog_message import WatchOrder
-from zbackup.engines.mongodb.options import ConnectOptions, TlsOptions
+from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server.connection import LoginRefused, connect
 from zbackup.engines.mongodb.server.privileges import ROLE
 from zbackup.model.errors import DatabaseError
@@ -66,11 +66,11 @@ def server(room: Path, certificates: Path) -> Iterator[MongoServer]:
         yield running
 
 
-def by_password(server: MongoServer, tls: TlsOptions | None) -> ConnectOptions:
+def by_password(server: MongoServer, tls: Tls | None) -> ConnectOptions:
     return by_password_of(server.settings, tls)
 
 
-def by_password_of(settings: MongoSettings, tls: TlsOptions | None) -> ConnectOptions:
+def by_password_of(settings: MongoSettings, tls: Tls | None) -> ConnectOptions:
     return ConnectOptions(port=settings.port, user=ZBACKUP_USER, password=lambda: ZBACKUP_PASSWORD, tls=tls)
 
 
@@ -82,13 +82,13 @@ def who(options: ConnectOptions) -> list[str]:
 
 
 def test_a_password_over_tls(server: MongoServer, certificates: Path) -> None:
-    tls = TlsOptions(ca=str(certificates / "ca.pem"))
+    tls = Tls(ca=certificates / "ca.pem")
     assert who(by_password(server, tls)) == ["zbackup (admin)"]
     assert who(by_password(server, None)) == ["zbackup (admin)"]
 
 
 def test_a_certificate_logs_in_also_for_the_watchdog(server: MongoServer, certificates: Path) -> None:
-    tls = TlsOptions(ca=str(certificates / "ca.pem"), cert=str(certificates / "client.pem"))
+    tls = Tls(ca=certificates / "ca.pem", cert=certificates / "client.pem")
     options = ConnectOptions(port=server.settings.port, mechanism="MONGODB-X509", tls=tls)
     assert who(options) == [f"{SUBJECT} ($external)"]
     order = WatchOrder(connect=options, note=Path("/n"), wait_s=1, hold_s=1)
@@ -96,7 +96,7 @@ def test_a_certificate_logs_in_also_for_the_watchdog(server: MongoServer, certif
 
 
 def test_a_certificate_that_is_nobodys_user_is_refused(server: MongoServer, certificates: Path) -> None:
-    tls = TlsOptions(ca=str(certificates / "ca.pem"), cert=str(certificates / "nobody.pem"))
+    tls = Tls(ca=certificates / "ca.pem", cert=certificates / "nobody.pem")
     with pytest.raises(LoginRefused, match="refused the login of the certificate's subject"):
         who(ConnectOptions(port=server.settings.port, mechanism="MONGODB-X509", tls=tls))
 
@@ -104,10 +104,10 @@ def test_a_certificate_that_is_nobodys_user_is_refused(server: MongoServer, cert
 def test_a_server_that_another_authority_signed_is_refused_unless_nobody_looks(
     server: MongoServer, certificates: Path
 ) -> None:
-    strange = TlsOptions(ca=str(certificates / "other.pem"))
+    strange = Tls(ca=certificates / "other.pem")
     with pytest.raises(DatabaseError, match=r"no TLS with .*check the instance's tls settings"):
         who(by_password(server, strange))
-    assert who(by_password(server, replace(strange, verify=False))) == ["zbackup (admin)"]
+    assert who(by_password(server, strange.model_copy(update={"verify": False}))) == ["zbackup (admin)"]
 
 
 def test_one_that_requires_tls_is_not_taken_for_one_that_is_down(room: Path, certificates: Path) -> None:
@@ -127,13 +127,13 @@ def test_one_that_requires_tls_is_not_taken_for_one_that_is_down(room: Path, cer
         for plain in (ConnectOptions(port=settings.port), ConnectOptions(socket=str(settings.socket))):
             with pytest.raises(DatabaseError, match=r"closes connections: .*does it require TLS"):
                 who(plain)
-        tls = TlsOptions(ca=ca, cert=both)
+        tls = Tls(ca=Path(ca), cert=Path(both))
         assert who(by_password_of(settings, tls)) == ["zbackup (admin)"]
 
 
 def test_files_that_are_not_there_are_named(server: MongoServer) -> None:
     with pytest.raises(DatabaseError, match=r"cannot connect to .*missing\.pem"):
-        who(by_password(server, TlsOptions(ca="/missing.pem")))
+        who(by_password(server, Tls(ca=Path("/missing.pem"))))
 
 
 def test_a_uri_says_it_all(server: MongoServer, certificates: Path) -> None:

@@ -26,6 +26,7 @@ from tests.mutants.warm import Warm
 
 TESTS: dict[str, tuple[str, ...]] = {
     "zbackup/plan/archive.py": (
+        "tests/unit/plan/test_plan_archive.py",
         "tests/unit/jobs/test_archive.py",
         "tests/unit/engines/mysql/test_archive_follow.py",
         "tests/unit/engines/mongodb/test_archive.py",
@@ -45,6 +46,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "zbackup/engines/mysql/binlog/find_stop.py": ("tests/unit/engines/binlog", "tests/unit/engines/mysql"),
     "zbackup/destinations/copies.py": ("tests/unit/destinations", "tests/fast/test_shipping.py"),
+    "zbackup/destinations/zfs_archive.py": ("tests/unit/destinations/test_zfs_archive.py",),
+    "zbackup/destinations/archived_bytes.py": ("tests/unit/destinations/test_archived_bytes.py",),
     "zbackup/destinations/zfs_destination.py": (
         *(f"tests/fast/test_{name}.py" for name in ("destination", "shipping", "restore")),
     ),

@@ -58,7 +58,7 @@ class Bucketed(Yard):
         """What makes the copy of that name, the full one first."""
         with self.shop.session(**self.storing) as session:
             found = session.found()
-        guids = [p.guid for m in found.manifests for p in m.parts if (p.line, p.snapshot) == (line, name)]
+        guids = [p.guid for m in found.manifests for p in m.parts if (p.dataset, p.snapshot) == (line, name)]
         return ChainIndex(found).to(line, guids[0]) or []
 
     def by_hand(self, line: str, name: str, target: str, key: Path | None = None) -> None:

@@ -11,9 +11,11 @@ from tests.lab.servers.templates import DAEMON
 from tests.lab.trusted import trusted
 from zbackup.clock import SystemClock
 from zbackup.config.lock import Lock
+from zbackup.config.recovery import Recovery as RecoveryTable
 from zbackup.engines.mysql.engine import MysqlEngine
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.recovery.log_reader import MysqlLogReader
+from zbackup.engines.mysql.recovery.log_search import MysqlLogSearch
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.jobs.context import Context
 from zbackup.model.progress import Silent
@@ -51,11 +53,10 @@ def context(
         ),
         recovery=MysqlRecovery(
             flavor=settings.kind,
-            server=(str(_program(settings)),),
-            memory=MEMORY,
-            workers=2,
+            table=RecoveryTable.model_construct(server=(str(_program(settings)),), memory=MEMORY, workers=2),
         ),
         log_reader=MysqlLogReader(flavor=settings.kind),
+        log_search=MysqlLogSearch(flavor=settings.kind),
         clock=SystemClock(),
         progress=Silent(),
     )

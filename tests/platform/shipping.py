@@ -107,12 +107,12 @@ class Yard:
         return name
 
     def inventory(self) -> Inventory:
-        return Inventory(address="", lines=tuple(ZfsStreams().lines(self.home)))
+        return Inventory(address="", datasets=tuple(ZfsStreams().target_datasets(self.home)))
 
     def committed(self) -> list[str]:
         """Names of the committed backups over there."""
         inventory = self.inventory()
-        copies = {c.backup: c.name for line in inventory.lines for c in line.copies}
+        copies = {c.backup: c.name for line in inventory.datasets for c in line.copies}
         return sorted((copies[backup] for backup in inventory.committed), key=lambda n: (len(n), n))
 
     def copies(self) -> list[str]:

@@ -85,7 +85,7 @@ class Source:
         run("zfs", "snapshot", f"{self.name}@s{number}")
         base = max(before, key=lambda o: o.createtxg).guid if before else None
         guid = ZfsStreams().guid(f"{self.name}@s{number}")
-        return OutgoingStream(line="tank/my db", guid=guid, name=f"s{number}", base=base, raw=False)
+        return OutgoingStream(dataset="tank/my db", guid=guid, name=f"s{number}", base=base, raw=False)
 
     def sender(self, part: OutgoingStream) -> Command:
         """The stream of a part."""
@@ -135,7 +135,7 @@ def cut(command: Command, after: int) -> Command:
 
 
 def test_at_first_there_is_nothing(session: Session) -> None:
-    assert (session.inventory().lines, session.inventory().committed) == ((), frozenset())
+    assert (session.inventory().datasets, session.inventory().committed) == ((), frozenset())
 
 
 def test_what_has_arrived_is_there_and_counts_when_it_is_committed(session: Session, source: Source) -> None:
@@ -143,12 +143,12 @@ def test_what_has_arrived_is_there_and_counts_when_it_is_committed(session: Sess
         part = source.snapshot()
         count = session.store(part, source.sender(part), Meter())
         assert count > 200_000
-        (line,) = [one for one in session.inventory().lines if one.copies]
+        (line,) = [one for one in session.inventory().datasets if one.copies]
         assert (line.name, line.copies[-1].guid, line.partial) == ("tank/my db", part.guid, None)
         assert len(session.inventory().committed) == number
         session.commit(record(f"b{number}"), [part], WHEN)
         assert f"b{number}" in session.inventory().committed
-        (line,) = [one for one in session.inventory().lines if one.copies]
+        (line,) = [one for one in session.inventory().datasets if one.copies]
         assert part.guid in line.bases
     session.commit(record("b2"), [part], WHEN)
     assert session.inventory().committed == {"b0", "b1", "b2"}
@@ -176,14 +176,14 @@ def test_a_stream_that_breaks_leaves_no_copy_and_can_be_taken_again(session: Ses
     session.store(first, source.sender(first), Meter())
     with pytest.raises(CommandFailed, match="the sender broke"):
         session.store(second, cut(source.sender(second), 1_500_000), Meter())
-    (line,) = [one for one in session.inventory().lines if one.copies]
+    (line,) = [one for one in session.inventory().datasets if one.copies]
     assert [copy.guid for copy in line.copies] == [first.guid]
     if line.partial and line.partial.token:
         rest = local(resume_argv(line.partial.token, raw=False))
         assert session.store(second, rest, Meter()) < 3_000_000
     else:
         session.store(second, source.sender(second), Meter())
-    (line,) = [one for one in session.inventory().lines if one.copies]
+    (line,) = [one for one in session.inventory().datasets if one.copies]
     # Which is the newer one is known of those that are committed.
     assert ({copy.guid for copy in line.copies}, line.partial) == ({first.guid, second.guid}, None)
 
@@ -193,10 +193,10 @@ def test_what_was_begun_can_be_given_up(session: Session, source: Source) -> Non
     for part, copies in ((first, []), (second, [first.guid])):
         with pytest.raises(CommandFailed):
             session.store(part, cut(source.sender(part), 150_000), Meter())
-        begun = [line for line in session.inventory().lines if line.partial]
+        begun = [line for line in session.inventory().datasets if line.partial]
         for line in begun:
             session.abort(line.name)
-        lines = session.inventory().lines
+        lines = session.inventory().datasets
         assert [line for line in lines if line.partial] == []
         assert [copy.guid for line in lines for copy in line.copies] == copies
         session.store(part, source.sender(part), Meter())
@@ -209,11 +209,11 @@ def test_nothing_that_is_there_is_overwritten(session: Session, source: Source, 
     made = pool.dataset(f"other {next(_numbers)}")
     other = Source(made.name, made.mountpoint)
     stranger = other.snapshot()
-    (line,) = [one for one in before.lines if one.copies]
+    (line,) = [one for one in before.datasets if one.copies]
     if line.restartable:
         # Whole streams may lie beside each other.
         session.store(stranger, other.sender(stranger), Meter())
-        (line,) = session.inventory().lines
+        (line,) = session.inventory().datasets
         assert {copy.guid for copy in line.copies} == {part.guid, stranger.guid}
         session.commit(record("b"), [part], WHEN)
         assert session.inventory().committed == {"b"}

@@ -321,8 +321,8 @@ def test_a_program_that_is_not_there_is_said(tmp_path: Path) -> None:
     assert said.startswith("cannot start the server: cannot run /no/such/server: No such file or directory")
 
 
-def test_without_unshare_it_cannot_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(CommandFailed, match="cannot run unshare"):
+def test_without_python_it_cannot_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", "/no/python")
+    with pytest.raises(CommandFailed, match="cannot run /no/python"):
         launch(["true"], Confinement(hide=(), bind=(), uid=UID, gid=GID), tmp_path / "o")
     assert detached.last_lines(tmp_path / "o") == ""

@@ -4,8 +4,8 @@ import pytest
 
 from tests.lab.pool import run
 from tests.platform.shipping import Yard
-from zbackup.jobs.ship.ship import look, ready, ship
-from zbackup.jobs.watch.window import look_at
+from zbackup.jobs.ship.ship import preview, ready, ship
+from zbackup.jobs.watch.window import inspect_destination
 from zbackup.model.errors import Diverged, NotFound, Refused
 from zbackup.model.shipping import COMMITTED
 from zbackup.plan.ship.ship import NeedsInitial, Steps, UpToDate
@@ -30,7 +30,7 @@ def test_a_full_copy_then_increments_and_then_nothing(yard: Yard) -> None:
     assert yard.committed() == [first, third]
     assert yard.same(first) and yard.same(third)
     assert ship(ctx, ctx.destinations[0]).sent == ()
-    assert look(ctx, ctx.destinations[0]).plan == UpToDate(report.newest)
+    assert preview(ctx, ctx.destinations[0]).plan == UpToDate(report.newest)
     del second
 
 
@@ -59,7 +59,7 @@ def test_the_first_copy_has_to_be_allowed(yard: Yard) -> None:
     ctx = yard.context(initial=False)
     with pytest.raises(Refused, match="zbackup ship shop vault --initial"):
         ship(ctx, ctx.destinations[0])
-    assert isinstance(look(ctx, ctx.destinations[0]).plan, NeedsInitial)
+    assert isinstance(preview(ctx, ctx.destinations[0]).plan, NeedsInitial)
     assert (yard.copies(), yard.marks()) == ([], [])
     assert ship(ctx, ctx.destinations[0], initial=True).committed
 
@@ -77,7 +77,7 @@ def test_copies_can_neither_be_mounted_by_chance_nor_run_nor_written(yard: Yard)
 def test_a_dry_run_changes_nothing(yard: Yard) -> None:
     yard.backup()
     ctx = yard.context()
-    found = look(ctx, ctx.destinations[0])
+    found = preview(ctx, ctx.destinations[0])
     assert isinstance(found.plan, Steps) and min(found.sizes) > 300_000
     assert (yard.copies(), yard.marks()) == ([], [])
 
@@ -109,7 +109,7 @@ def test_the_root_must_be_there(yard: Yard) -> None:
     yard.backup()
     run("zfs", "destroy", yard.root)
     ctx = yard.context()
-    for look_there in (ship, look, look_at):
+    for look_there in (ship, preview, inspect_destination):
         with pytest.raises(
             NotFound, match=f"there is no dataset {yard.root} at zfs:{yard.root}: import its pool"
         ):

@@ -10,7 +10,7 @@ import pytest
 from tests.lab.pool import Pool, run
 from tests.platform.shipping import Yard
 from zbackup.jobs.context import Context
-from zbackup.jobs.ship.ship import ShipReport, look, ship
+from zbackup.jobs.ship.ship import ShipReport, preview, ship
 from zbackup.model.errors import NotReceivable, Stopped
 from zbackup.model.progress import Silent
 from zbackup.model.retention import Retention, Span, Tier
@@ -132,7 +132,7 @@ def test_a_snapshot_destroyed_in_the_middle_is_given_up_and_a_newer_one_sent(yar
         run("zfs", "destroy", f"{member.name}@{second}")
         run("zfs", "destroy", newest_bookmark(member.name))
     third = yard.backup()
-    plan = look(ctx, ctx.destinations[0]).plan
+    plan = preview(ctx, ctx.destinations[0]).plan
     assert isinstance(plan, Steps)
     assert [type(step) for step in plan.steps][:2] == [Abort, Send]
     ship_now(yard)

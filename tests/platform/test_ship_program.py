@@ -5,7 +5,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import pytest
 
 from tests.lab.pool import run
 from tests.platform.shipping import START, Yard
-from tests.system.forked import Forks, forks
+from tests.system.forked import Forks, shared
 from tests.system.program import spoken
 from tests.unit.docs.typed import shell, typed
 from zbackup.jobs.journal import Journal
@@ -51,9 +51,8 @@ class Program:
 
 
 @pytest.fixture
-def program(yard: Yard, tmp_path: Path) -> Iterator[Program]:
-    with forks(tmp_path) as made:
-        yield Program(yard, tmp_path, made)
+def program(yard: Yard, tmp_path: Path) -> Program:
+    return Program(yard, tmp_path, shared())
 
 
 def test_the_way_from_nothing_to_a_divergence(yard: Yard, program: Program) -> None:

@@ -21,7 +21,7 @@ from tests.platform.bucket import Bucketed
 from tests.platform.test_ship_program import LIMIT_S, ZBACKUP, until
 from zbackup.destinations.s3.chains import Chains
 from zbackup.jobs.journal import Journal
-from zbackup.jobs.ship.ship import look, ship
+from zbackup.jobs.ship.ship import preview, ship
 from zbackup.model.errors import Diverged
 from zbackup.plan.ship.ship import UpToDate
 
@@ -67,7 +67,7 @@ def test_a_full_copy_then_increments_and_back_by_hand(pool: Pool, vault: Pool, s
     ctx = yard.context()
     report = ship(ctx, ctx.destinations[0])
     assert all(s.step.origin and s.step.origin.name.endswith(f"@{first}") for s in report.sent)
-    assert look(ctx, ctx.destinations[0]).plan == UpToDate(report.newest)
+    assert preview(ctx, ctx.destinations[0]).plan == UpToDate(report.newest)
     assert comes_back(yard, yard.inner, second), "which takes both streams"
     outer, inner = sorted(yard.marks())
     assert outer.startswith("#zbackup-ship:bucket:") and inner.startswith("/bin log#zbackup-ship:bucket:")

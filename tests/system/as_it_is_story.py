@@ -1,7 +1,7 @@
 """The story of backups that are restored as they are, and of the latest state there is."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -10,7 +10,6 @@ import pytest
 
 from tests.lab.mysql_fixture import DatabaseServer
 from tests.lab.pool import create_pool, run
-from tests.system.forked import forks
 from tests.system.house import House, checksums, local, utc
 from tests.system.program import Result
 from tests.unit.docs.typed import typed
@@ -52,8 +51,7 @@ class Shop:
 def shop(house: House) -> Iterator[Shop]:
     vault = create_pool()
     run("zfs", "create", f"{vault.name}/vault")
-    with forks(house.home) as house.forks:
-        yield Shop(house, vault.name)
+    yield Shop(house, vault.name)
     vault.destroy()
 
 
@@ -168,6 +166,11 @@ class AsItIs:
 class WithoutLog:
     """The log is turned off: backups are restored as they are, and nothing else is promised. Told last."""
 
+    drills: Sequence[tuple[str, ...]] = ((), ("--at", "vault"))
+    """Where they are made."""
+    clones: Sequence[str] = ("--snapshot", "--at")
+    """By what they are made: the backup's name, or its own moment."""
+
     def test_a_backup_is_taken_and_comes_back_from_everywhere(self, shop: Shop) -> None:
         house = shop.house
         settings = house.server.settings
@@ -208,13 +211,14 @@ class WithoutLog:
         assert end < utc(listed["as_of"])
         checked = shop.zb("check", "--json")
         assert checked.rc == 9 and "the binlog is off" in checked.out, checked
-        for words in ((), ("--at", "vault")):
+        for words in self.drills:
             drill = shop.zb("verify", *words, "--drill", "--json").data[0]["drill"]
             assert drill["base"]["name"] == name, words
 
     def cloned(self, shop: Shop, name: str, own: str, then: dict[str, int | None]) -> None:
         """Clones for developers, of the backup and of its own moment."""
-        for words in (("--snapshot", name), ("--at", own)):
+        for by in self.clones:
+            words = (by, {"--snapshot": name, "--at": own}[by])
             made = shop.zb("clone", "create", *words, "--name", "dev", "--keep-accounts", "--json")
             with shop.house.clone(made.data["clones"][0]) as clone:
                 assert checksums(clone, TABLES) == then

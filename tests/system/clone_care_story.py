@@ -161,7 +161,8 @@ class CloneCareStory:
         daemon = house.begin("daemon", "--log-format", "json", config=self.boot(house))
         try:
             wait_until("it runs again", lambda: self.running(house) == {back: True, left: False}, 60)
-            house.zb("clone", "extend", back, "--lease", "1s", "--json").data  # noqa: B018
+            extend = ("clone", "extend", back, "--lease", "1s")
+            wait_until("nobody works on it any more", lambda: house.zb(*extend).rc == 0, 60)
             wait_until("the clone is gone", lambda: self.running(house) == {left: False}, 120)
         finally:
             daemon.signal_group(signal.SIGTERM)

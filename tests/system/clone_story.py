@@ -17,7 +17,6 @@ from tests.lab import servers
 from tests.lab.mysql_fixture import free_port
 from tests.lab.pool import run
 from tests.lab.servers.accounts import APP_PASSWORD, APP_USER
-from tests.system.forked import forks
 from tests.system.house import ZBACKUP, Connection, House, Run, Zbackup, checksums, next_second, utc
 from tests.unit.docs.typed import shell, typed
 
@@ -29,8 +28,7 @@ EVENT = "CREATE EVENT shop.purge ON SCHEDULE EVERY 1 SECOND DO DELETE FROM shop.
 @pytest.fixture(scope="module")
 def history(house: House) -> Iterator[dict[str, Any]]:
     """Production has an event, knows a source, and is written to after a moment that a clone is made of."""
-    with forks(house.home) as house.forks:
-        yield _history(house)
+    yield _history(house)
 
 
 def _history(house: House) -> dict[str, Any]:

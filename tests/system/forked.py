@@ -37,31 +37,101 @@ ALONE_AFTER = 5.0
 """Seconds after which a server at the latest sees that whoever started it is gone."""
 
 
+class Begun:
+    """A command under way, to be used as a Popen is. It leads a session of its own."""
+
+    def __init__(
+        self, address: str, words: tuple[str, ...], environment: Mapping[str, str], *given: int
+    ) -> None:
+        self.args = ("zbackup", *words)
+        self.returncode: int | None = None
+        self._said = [os.fdopen(os.memfd_create("said"), "r+") for _ in range(2)]
+        order = json.dumps({"words": words, "environment": {**os.environ, **environment}}).encode()
+        self._server = socket.socket(socket.AF_UNIX)
+        self._server.connect(address)
+        socket.send_fds(
+            self._server, [len(order).to_bytes(WORD)], [*(said.fileno() for said in self._said), *given]
+        )
+        self._server.sendall(order)
+        self.pid = int.from_bytes(_exactly(self._server, WORD))
+
+    def poll(self) -> int | None:
+        """Its exit status (-N: ended by signal N) if it has ended."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; returns its exit status. Raises TimeoutExpired after so many seconds."""
+        if self.returncode is None:
+            if not select.select([self._server], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0)
+            self.returncode = int.from_bytes(_exactly(self._server, WORD), signed=True)
+            self._server.close()
+        return self.returncode
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """Wait as `wait` does; returns what it said on standard output and on standard error."""
+        self.wait(timeout)
+        for said in self._said:
+            said.seek(0)
+        out, err = (said.read() for said in self._said)
+        return out, err
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, if it has not ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.send_signal(signal.SIGKILL)
+
+
 class Forks:
     """Runs commands at the server that listens at the address."""
 
     def __init__(self, address: Path) -> None:
-        self._address = str(address)
+        self.address = str(address)
+
+    def begin(self, words: tuple[str, ...], environment: Mapping[str, str], *given: int) -> Begun:
+        """Start a command, whose standard input may be `given`."""
+        return Begun(self.address, words, environment, *given)
 
     def run(
         self, words: tuple[str, ...], environment: Mapping[str, str], limit: float
     ) -> tuple[int, str, str]:
         """Its exit status (-N: ended by signal N) and what it said. AssertionError after `limit` seconds."""
-        said = [os.memfd_create("said") for _ in range(2)]
-        order = json.dumps({"words": words, "environment": {**os.environ, **environment}}).encode()
-        with socket.socket(socket.AF_UNIX) as server:
-            server.connect(self._address)
-            socket.send_fds(server, [len(order).to_bytes(WORD)], said)
-            server.sendall(order)
-            pid = int.from_bytes(_exactly(server, WORD))
-            server.settimeout(limit)
-            try:
-                status = int.from_bytes(_exactly(server, WORD), signed=True)
-            except TimeoutError:
-                os.killpg(pid, signal.SIGKILL)
-                raise AssertionError(f"no end within {limit:g} s: zbackup {' '.join(words)}") from None
-        out, err = (_whole(descriptor) for descriptor in said)
-        return status, out, err
+        begun = self.begin(words, environment)
+        try:
+            out, err = begun.communicate(limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(begun.pid, signal.SIGKILL)
+            begun.communicate()
+            raise AssertionError(f"no end within {limit:g} s: zbackup {' '.join(words)}") from None
+        return begun.wait(), out, err
+
+
+_PROGRAM = """#!{python} -IS
+import json, os, socket, sys
+order = json.dumps({{"words": sys.argv[1:], "environment": dict(os.environ)}}).encode()
+with socket.socket(socket.AF_UNIX) as server:
+    server.connect({address!r})
+    socket.send_fds(server, [len(order).to_bytes({word})], [1, 2])
+    server.sendall(order)
+    with server.makefile("rb") as answers:
+        answers.read({word})
+        status = int.from_bytes(answers.read({word}), signed=True)
+sys.exit(status if status >= 0 else 128 - status)
+"""
+
+
+def program(forks: "Forks", place: Path) -> Path:
+    """A program for a shell, in the directory `place`, that has each command run at the server."""
+    made = place / "zbackup"
+    made.write_text(_PROGRAM.format(python=sys.executable, address=forks.address, word=WORD))
+    made.chmod(0o755)
+    return made
 
 
 @contextlib.contextmanager
@@ -82,19 +152,16 @@ def forks(home: Path, *modules: str) -> Iterator[Forks]:
 
 
 @cache
-def shared() -> Forks:
-    """The server of this process, started when it is first asked for; it ends when this process does."""
+def shared(*modules: str) -> Forks:
+    """The server of this process, started when it is first asked for; it ends when this process does.
+
+    `modules` are what commands import only when they need it: there is one server for each such choice.
+    """
     stack = contextlib.ExitStack()
     home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="zforks-")))
-    server = stack.enter_context(forks(home))
+    server = stack.enter_context(forks(home, *modules))
     atexit.register(stack.close)
     return server
-
-
-def _whole(descriptor: int) -> str:
-    with os.fdopen(descriptor) as file:
-        file.seek(0)
-        return file.read()
 
 
 def _exactly(end: socket.socket, count: int) -> bytes:
@@ -161,7 +228,7 @@ def _next_order(listening: socket.socket) -> Any:
         if listening.fileno() not in ready:
             continue
         asking, _ = listening.accept()
-        length, said, _, _ = socket.recv_fds(asking, WORD, 2)
+        length, said, _, _ = socket.recv_fds(asking, WORD, 3)
         order = json.loads(_exactly(asking, int.from_bytes(length)))
         command = os.fork()
         if command == 0:
@@ -176,14 +243,14 @@ def _next_order(listening: socket.socket) -> Any:
 
 
 def _become_a_command(said: list[int], sockets: list[socket.socket], descriptors: list[int]) -> None:
-    """Leave what is the server's, and take the output that was given."""
+    """Leave what is the server's, and take the output that was given, and the input if it was."""
     os.setsid()
     _map_memory()
     for asking in sockets:
         asking.close()
     for descriptor in descriptors:
         os.close(descriptor)
-    for ours, theirs in zip(said, (1, 2), strict=True):
+    for ours, theirs in zip(said, (1, 2, 0), strict=False):
         os.dup2(ours, theirs)
         os.close(ours)
 

@@ -21,7 +21,7 @@ from tests.lab.servers.accounts import ZBACKUP_PASSWORD, ZBACKUP_USER
 from tests.lab.servers.templates import DAEMON
 from tests.lab.trusted import trusted
 from tests.system.forked import Forks, shared
-from tests.system.program import ANSWER_LIMIT, Result, Run
+from tests.system.program import ANSWER_LIMIT, Result, Run, started
 from tests.unit.docs.typed import typed
 
 ZONE = ZoneInfo("Europe/Berlin")
@@ -48,8 +48,11 @@ class Zbackup:
     """zbackup on a pool, with a configuration for one instance.
 
     `instance` is what its table says, with the `password` put into a file; `program` is the server to
-    recover with. Commands that are waited for go without Python's start (`forked`), at `forks` when set.
+    recover with. Commands go without Python's start (`forked`), at `forks` when set.
     """
+
+    preload: tuple[str, ...] = ()
+    """What its commands import only when they need it."""
 
     def __init__(
         self,
@@ -110,24 +113,34 @@ class Zbackup:
         self.default = self.configure("default")
 
     def begin(
-        self, *words: str, config: Path | None = None, environment: Mapping[str, str] | None = None
+        self,
+        *words: str,
+        config: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        forked: bool = False,
     ) -> Run:
-        """Start `zbackup WORDS`."""
-        return Run((str(ZBACKUP), "--config", str(config or self.default), *words), environment or {})
+        """Start `zbackup WORDS`: the program, or `forked` as in `zb`."""
+        argv = ("--config", str(config or self.default), *words)
+        if forked:
+            return Run(argv, self._server().begin(argv, environment or {}))
+        return Run(argv, started((str(ZBACKUP), *argv), environment or {}))
 
     def zb(
         self, *words: str, config: Path | None = None, environment: Mapping[str, str] | None = None
     ) -> Result:
         """Run `zbackup WORDS` to its end."""
         argv = ("--config", str(config or self.default), *words)
-        rc, out, err = (self.forks or shared()).run(argv, environment or {}, self.patience)
+        rc, out, err = self._server().run(argv, environment or {}, self.patience)
         return Result(argv=argv, rc=rc, out=out, err=err)
 
     def bare(self, *words: str, environment: Mapping[str, str]) -> Result:
         """Run `zbackup WORDS` on a host that has no configuration."""
         nowhere = {"ZBACKUP_CONFIG": str(self.home / "there is none.toml")}
-        rc, out, err = (self.forks or shared()).run(words, {**environment, **nowhere}, ANSWER_LIMIT)
+        rc, out, err = self._server().run(words, {**environment, **nowhere}, ANSWER_LIMIT)
         return Result(argv=words, rc=rc, out=out, err=err)
+
+    def _server(self) -> Forks:
+        return self.forks or shared(*self.preload)
 
     def snapshot(self, config: Path | None = None) -> dict[str, Any]:
         """Take a snapshot; returns its JSON."""
@@ -252,7 +265,7 @@ def wait_until(what: str, condition: Callable[[], bool], within: float) -> float
         answered = time.monotonic()
         assert answered - began < within, f"not within {within:g} s: {what}"
         # Whoever asks zfs or a server all the time takes the CPU from what is waited for.
-        time.sleep(max(0.05, min(1.0, 3 * (answered - asked))))
+        time.sleep(max(0.05, min(1.0, 5 * (answered - asked))))
         asked = time.monotonic()
     return time.monotonic() - began
 

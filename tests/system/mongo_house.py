@@ -20,6 +20,15 @@ from tests.system.house import Zbackup
 class MongoHouse(Zbackup):
     """A mongod on a pool, and zbackup for it."""
 
+    preload = (
+        "zbackup.engines.mongodb.archive.follow",
+        "zbackup.engines.mongodb.engine",
+        "zbackup.engines.mongodb.recovery.log_reader",
+        "zbackup.engines.mongodb.recovery.recover",
+        "zbackup.engines.mongodb.copy.session",
+        "zbackup.engines.mongodb.undo.session",
+    )
+
     def __init__(self, pool: Pool, home: Path, server: MongoServer, datasets: tuple[str, ...]) -> None:
         self.server = server
         settings = server.settings

@@ -3,7 +3,6 @@
 import os
 import re
 import socket
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +14,8 @@ from typing import Any
 from starlette.testclient import TestClient
 
 from tests.system.clone_story import asked, entered
-from tests.system.house import ZBACKUP, House, wait_until
+from tests.system.forked import Begun, shared
+from tests.system.house import House, wait_until
 from zbackup.model.errors import Refused
 from zbackup.proc.helper import ask
 from zbackup.web.guard import Access, Guard
@@ -30,12 +30,13 @@ STRANGER = 65534
 @contextmanager
 def answered(config: Path, address: Path, *words: str) -> Iterator[None]:
     """For each connection a `zbackup helper WORDS` with it as its standard input, several at a time."""
+    forks = shared()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
         listening.bind(str(address))
         address.chmod(0o666)  # so that the kernel's word counts, and not the file's mode
         listening.listen()
-        argv = (str(ZBACKUP), "--config", str(config), "helper", *words)
-        started: list[subprocess.Popen[bytes]] = []
+        argv = ("--config", str(config), "helper", *words)
+        started: list[Begun] = []
 
         def serve() -> None:
             while True:
@@ -44,7 +45,7 @@ def answered(config: Path, address: Path, *words: str) -> Iterator[None]:
                 except OSError:
                     return
                 with connection:
-                    started.append(subprocess.Popen(argv, stdin=connection.fileno()))
+                    started.append(forks.begin(argv, {}, connection.fileno()))
 
         threading.Thread(target=serve, daemon=True).start()
         yield

@@ -7,7 +7,7 @@ import signal
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 ANSWER_LIMIT = 180.0
 """Seconds in which any command of zbackup has to end here."""
@@ -54,20 +54,38 @@ class Result:
         return f"{' '.join(self.argv)}\nexit status {self.rc}\n{self.out}{self.err}"
 
 
+class Process(Protocol):
+    """What a Popen and a forked command have in common."""
+
+    pid: int
+    returncode: int | Any
+
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def communicate(self, *, timeout: float | None = None) -> tuple[str, str]: ...
+    def send_signal(self, sig: int) -> None: ...
+    def kill(self) -> None: ...
+
+
+def started(argv: tuple[str, ...], environment: Mapping[str, str]) -> "subprocess.Popen[str]":
+    """A program in a process group of its own, whose output is to be read."""
+    return subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+        start_new_session=True,
+    )
+
+
 class Run:
     """A command of zbackup under way, in a process group of its own."""
 
-    def __init__(self, argv: tuple[str, ...], environment: Mapping[str, str]) -> None:
+    def __init__(self, argv: tuple[str, ...], process: Process) -> None:
         self._argv = argv
-        self.process = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **environment},
-            start_new_session=True,
-        )
+        self.process = process
 
     def end(self, timeout: float = ANSWER_LIMIT) -> Result:
         """Wait for its end; one that takes longer than `timeout` seconds is killed, and the test fails."""

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.lab.repeats import some
 from tests.system.as_it_is_story import AsItIs, Latest, WithoutLog, shop
 from tests.system.house import Variant
 
@@ -23,3 +24,6 @@ class TestLatest(Latest):
 
 class TestWithoutLog(WithoutLog):
     """See WithoutLog."""
+
+    drills = some(WithoutLog.drills, WithoutLog.drills[1])
+    clones = some(WithoutLog.clones, WithoutLog.clones[1])

@@ -14,7 +14,7 @@ from tests.lab.pool import Pool, create_pool, run
 from tests.lab.repeats import some
 from tests.lab.s3_server import ACCESS, SECRET, client, s3_server
 from tests.system.conftest import end_clones
-from tests.system.forked import forks
+from tests.system.forked import shared
 from tests.system.house import local, utc
 from tests.system.mongo_house import MongoHouse, build
 from tests.system.program import Result
@@ -24,6 +24,9 @@ BUCKET = "alone"
 BUCKETS = "zbackup.destinations.s3.from_config"
 
 SOURCES = [("cloud",), ("vault",), ("vault", "--run-at-destination")]
+TOLD = [(first, words) for words in SOURCES for first in (True, False)]
+"""Each of the two backups from each source; and, of drills, where."""
+DRILLS = [(), ("--at", "cloud"), ("--at", "vault")]
 
 
 @dataclass
@@ -73,16 +76,16 @@ def alone(pool: Pool) -> Iterator[Alone]:
             ship=ship[:1],
             recovery={"clones": f"{vault.name}/back", "mountpoint": str(vault.home / "back")},
         )
-        with forks(house.home, BUCKETS) as house.forks:
-            names = []
-            for number in (1, 2):
-                with server.client() as writer:
-                    writer.shop.orders.insert_one({"_id": number})
-                names.append(house.snapshot(config)["name"])
-                assert house.zb("ship", config=config).rc == 0
+        house.forks = shared(*house.preload, BUCKETS)
+        names = []
+        for number in (1, 2):
             with server.client() as writer:
-                writer.shop.orders.insert_one({"_id": 3})
-            yield Alone(house, config, burnt, names)
+                writer.shop.orders.insert_one({"_id": number})
+            names.append(house.snapshot(config)["name"])
+            assert house.zb("ship", config=config).rc == 0
+        with server.client() as writer:
+            writer.shop.orders.insert_one({"_id": 3})
+        yield Alone(house, config, burnt, names)
         end_clones(house)  # type: ignore[arg-type]
     vault.destroy()
 
@@ -112,12 +115,11 @@ def test_the_latest_is_the_newest_backup(alone: Alone) -> None:
     assert alone.found(alone.zb(*words, "--name", "look", "--json")) == {1, 2}
 
 
-@pytest.mark.parametrize("words", some(SOURCES, SOURCES[0], SOURCES[2]))
-def test_they_come_back_from_every_destination(alone: Alone, words: tuple[str, ...]) -> None:
-    where = ("--from", *words, "--name", "look", "--json")
-    first = alone.zb("restore", "--to-backup", alone.names[0], *where)
-    assert alone.found(first) == {1}
-    assert alone.found(alone.zb("restore", "--to", "latest", *where)) == {1, 2}
+@pytest.mark.parametrize(("first", "words"), some(TOLD, (True, SOURCES[0]), (False, SOURCES[2])))
+def test_they_come_back_from_every_destination(alone: Alone, first: bool, words: tuple[str, ...]) -> None:
+    target = ("--to-backup", alone.names[0]) if first else ("--to", "latest")
+    restored = alone.zb("restore", *target, "--from", *words, "--name", "look", "--json")
+    assert alone.found(restored) == ({1} if first else {1, 2})
 
 
 def test_they_come_back_where_nothing_else_is(alone: Alone) -> None:
@@ -137,7 +139,7 @@ def test_a_snapshot_of_others_comes_back(alone: Alone) -> None:
 
 
 def test_a_drill_passes_here_and_there(alone: Alone) -> None:
-    for words in ((), ("--at", "cloud"), ("--at", "vault")):
+    for words in some(DRILLS, DRILLS[0], DRILLS[1]):
         drilled = alone.zb("verify", *words, "--drill", "--json").data[0]["drill"]
         assert drilled["base"]["name"] == alone.names[1]
         assert drilled["verdict"]["passed"] and drilled["tables"] > 0

@@ -15,7 +15,6 @@ from tests.lab.pool import Pool
 from tests.system.clone_story import ADMIN as CLONE_ADMIN
 from tests.system.clone_story import FIRST, LAST, create
 from tests.system.conftest import end_clones
-from tests.system.forked import forks
 from tests.system.house import next_second, now
 from tests.system.member_story import join_by_the_steps
 from tests.system.mongo_house import MongoHouse
@@ -36,7 +35,7 @@ with pymongo.MongoClient(f"mongodb://{where}/?directConnection=true") as client:
 
 @pytest.fixture(scope="module")
 def house(pool: Pool) -> Iterator[MongoHouse]:
-    with mongo_house(pool) as house, forks(house.home) as house.forks:
+    with mongo_house(pool) as house:
         with house.server.client() as client:
             client.shop.people.insert_many(PEOPLE)
         house.snapshot()
@@ -184,13 +183,14 @@ def _one_transaction_is_taken_back(house: MongoHouse, client: Client, copies: Pa
         *_, entry = house.log(*words[1:])[0]
         wrong = hashes(client)["shop.orders"]
         here = {"docs": "shop", "1714557720,3": entry["start"]}
-        dry = typed("undo-a-transaction.md", "zbackup undo 1714557720,3 docs --dry-run", here)
-        shown = house.zb(*dry, "--json", config=copies)
-        assert shown.rc == 17 and "EJSON.parse" in shown.out and hashes(client)["shop.orders"] == wrong
+        if kept:  # without, a server is restored each time
+            dry = typed("undo-a-transaction.md", "zbackup undo 1714557720,3 docs --dry-run", here)
+            shown = house.zb(*dry, "--json", config=copies)
+            assert shown.rc == 17 and "EJSON.parse" in shown.out and hashes(client)["shop.orders"] == wrong
         words = (*typed("undo-a-transaction.md", "zbackup undo 1714557720,3 docs", here), "--json")
         done = house.zb(*words, "--yes", config=copies)
         assert done.rc == 17 and "_id=13: changed since" in done.err
-        assert ("a server is restored to just before it" in shown.err + done.err) is not kept
+        assert ("a server is restored to just before it" in done.err) is not kept
         orders.update_one({"_id": 13}, {"$set": {"state": "wrong"}})
         (table,) = house.zb(*words, "--yes", config=copies).data["tables"]
         assert (table["updated"], table["already"], table["refused"]) == (1, 1020, 0)

@@ -24,6 +24,8 @@ from tests.unit.docs.typed import typed
 from zbackup.cli.status import CLEAR
 
 EVERY = "5s"
+OFTEN = "2s"
+"""Of a daemon of whose snapshots some are waited for."""
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +47,7 @@ def daemon(
 ) -> Iterator[Run]:
     """A daemon, killed at the end unless it has ended by then. Nobody reads its log meanwhile."""
     words = ("daemon", "--log-format", "json", *words)
-    run = house.begin(*words, config=config, environment=environment)
+    run = house.begin(*words, config=config, environment=environment, forked=True)
     try:
         yield run
     except AssertionError:
@@ -96,9 +98,9 @@ def test_killed_again_and_again_it_loses_no_moment(house: House) -> None:
         schedule={"snapshot": EVERY, "prune": EVERY},
         retention=MINUTE,
     )
-    life = live(house, config, journal, seconds=40, restart_every=9)
+    life = live(house, config, journal, seconds=28, restart_every=7)
     assert life.starts >= 4
-    assert sum(e["event"] == "snapshot.created" for e in life.events) >= 4
+    assert sum(e["event"] == "snapshot.created" for e in life.events) >= 3
     assert [e for e in life.events if e["event"] in ("job.failed", "job.defect")] == []
     assert [b["name"] for b in life.backups if not (b["complete"] and b["finished"])] == []
     assert house.sessions() == []
@@ -200,7 +202,7 @@ def test_it_takes_snapshots_and_tells_systemd(house: House) -> None:
         systemd.bind(str(address))
         heard: list[bytes] = []
         (listener := threading.Thread(target=_listen, args=(systemd, heard), daemon=True)).start()
-        config = house.configure("daemon", schedule={"snapshot": EVERY})
+        config = house.configure("daemon", schedule={"snapshot": OFTEN})
         environment = {"NOTIFY_SOCKET": str(address), "WATCHDOG_USEC": "4000000"}
         with daemon(house, config, environment) as run:
             wait_for_snapshots(house, 2)
@@ -222,7 +224,7 @@ def test_it_takes_snapshots_and_tells_systemd(house: House) -> None:
 
 
 def test_a_configuration_that_is_wrong_changes_nothing(house: House) -> None:
-    config = house.configure("daemon", schedule={"snapshot": EVERY})
+    config = house.configure("daemon", schedule={"snapshot": OFTEN})
     good = config.read_text()
     with daemon(house, config) as run:
         wait_for_snapshots(house, 1)
@@ -237,7 +239,7 @@ def test_a_configuration_that_is_wrong_changes_nothing(house: House) -> None:
 
 
 def test_there_is_one_daemon(house: House) -> None:
-    config = house.configure("daemon", schedule={"snapshot": EVERY})
+    config = house.configure("daemon", schedule={"snapshot": OFTEN})
     with daemon(house, config) as run:
         wait_for_snapshots(house, 1)
         said = house.zb("daemon", config=config).refused(10)
@@ -249,7 +251,7 @@ def test_without_a_schedule_there_is_nothing_to_do(house: House) -> None:
 
 
 def test_told_to_stop_it_finishes_what_it_does(house: House, door: ZfsDoor, load: Path) -> None:
-    config = house.configure("daemon", schedule={"snapshot": EVERY})
+    config = house.configure("daemon", schedule={"snapshot": OFTEN})
     door.slow("snapshot", 4)
     with daemon(house, config, door.environment) as run:
         wait_until("a snapshot is being taken", lambda: door.waiting, 90)
@@ -265,7 +267,7 @@ def test_told_to_stop_it_finishes_what_it_does(house: House, door: ZfsDoor, load
 def test_told_to_stop_it_waits_no_longer_than_it_may_and_the_next_start_heals(
     house: House, door: ZfsDoor, load: Path
 ) -> None:
-    schedule = {"snapshot": EVERY}
+    schedule = {"snapshot": OFTEN}
     config = house.configure("daemon", schedule=schedule, daemon={"stop_limit": "1s"})
     door.slow("snapshot", 6)
     with daemon(house, config, door.environment) as run:
@@ -290,7 +292,7 @@ def test_it_finishes_the_log_snapshot_of_a_killed_restore(house: House, door: Zf
     killed = house.zb("restore", "--to", "now", "--name", "half", environment=door.environment)
     assert killed.rc == -signal.SIGKILL and door.calls == ["snapshot"], str(killed)
     (left,) = [b["name"] for b in house.backups() if not b["finished"]]
-    with daemon(house, house.configure("daemon", schedule={"snapshot": EVERY})) as again:
+    with daemon(house, house.configure("daemon", schedule={"snapshot": OFTEN})) as again:
         wait_until("it is finished", lambda: all(b["finished"] for b in house.backups()), 60)
         again.process.send_signal(signal.SIGTERM)
         said = again.end().err
@@ -305,7 +307,7 @@ def test_it_removes_what_a_killed_restore_left(house: House, door: ZfsDoor) -> N
     run.signal_group(signal.SIGKILL)
     run.process.wait()
     assert f"{house.clones}/half" in house.names()
-    config = house.configure("daemon", schedule={"snapshot": EVERY})
+    config = house.configure("daemon", schedule={"snapshot": OFTEN})
     with daemon(house, config) as again:
         wait_until("it is removed", lambda: f"{house.clones}/half" not in house.names(), 60)
         again.process.send_signal(signal.SIGTERM)
@@ -315,7 +317,7 @@ def test_it_removes_what_a_killed_restore_left(house: House, door: ZfsDoor) -> N
 def test_past_its_limit_it_leaves_and_nothing_is_locked(house: House, door: ZfsDoor, load: Path) -> None:
     """The lock on the server goes with the sessions; the next start puts right what is unfinished."""
     lock = {"kind": "ftwrl", "hold": "60s"}
-    config = house.configure("daemon", schedule={"snapshot": EVERY}, lock=lock, daemon={"stop_limit": "1s"})
+    config = house.configure("daemon", schedule={"snapshot": OFTEN}, lock=lock, daemon={"stop_limit": "1s"})
     door.slow("snapshot", 8)
     with daemon(house, config, door.environment) as run:
         wait_until("a snapshot is being taken", lambda: door.waiting, 90)
@@ -324,7 +326,7 @@ def test_past_its_limit_it_leaves_and_nothing_is_locked(house: House, door: ZfsD
     assert ended.rc == 1 and events(ended.err)[-1] == "daemon.gave_up"
     after_writing(load, 20, within=5)
     wait_until("the late snapshot is there", lambda: not all(b["finished"] for b in house.backups()), 90)
-    plain = house.configure("daemon", schedule={"snapshot": EVERY})
+    plain = house.configure("daemon", schedule={"snapshot": OFTEN})
     with daemon(house, plain):
         wait_until("it is finished", lambda: all(b["finished"] for b in house.backups()), 90)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.system.forked import program, shared
 from tests.unit.docs.pages import Command, blocks, commands
 from tests.unit.docs.typed import shell
 
@@ -200,10 +201,16 @@ def unused_names() -> Iterator[None]:
         subprocess.run(["bash", "-c", CLEAN_UP], check=False)
 
 
-def test_every_step_of_the_tutorial_works_and_prints_what_it_says(unused_names: None) -> None:
+@pytest.fixture
+def quick(tmp_path: Path) -> Path:
+    """The directory of a zbackup that is there at once, for the many commands of the how-tos."""
+    return program(shared(), tmp_path).parent
+
+
+def test_every_step_of_the_tutorial_works_and_prints_what_it_says(unused_names: None, quick: Path) -> None:
     """The how-tos come before the end, which removes everything."""
     marked = [f"{step.commands}\necho '{MARK}{number}'\n" for number, step in enumerate(steps())]
-    marked.insert(-1, guided() + removed())
+    marked.insert(-1, f"own=$PATH\nPATH={quick}:$PATH\n{guided()}{removed()}PATH=$own\nhash -r\n")
     done = subprocess.run(
         ["bash", "-c", "exec 2>&1\nset -eu\n" + "".join(marked)],
         cwd=PROJECT,
