@@ -25,12 +25,14 @@ from zbackup.config.cluster import Cluster
 from zbackup.config.copying import CopyBack
 from zbackup.config.lock import Lock
 from zbackup.config.notify import HealthNotify, Mail, Webhook
+from zbackup.config.recovery import Recovery
 from zbackup.config.retention import Retention
 from zbackup.config.s3 import S3
 from zbackup.config.schedule import Daemon, Notify, Schedule
 from zbackup.config.service import Service
-from zbackup.config.settings import Instance, Recovery, Settings, Tls
+from zbackup.config.settings import Instance, Settings
 from zbackup.config.ship import Ship, Ssh
+from zbackup.config.tls import Tls
 from zbackup.config.web import Web
 from zbackup.model.errors import ZbackupError
 
