@@ -20,6 +20,10 @@ from zbackup.model.progress import Progress
 RENAME_TRIES = 12
 PAUSE_S = 5.0
 THERE_ALREADY = 1061
+NO_ROOM_TO_SORT = frozenset({1878, 1114, 1030, 1034})
+"""What building an index fails with where a server has no room to sort: on both 1878 (temporary file write
+failure), MySQL's 1030 (error 100 of InnoDB), MariaDB's 1034, which calls the index corrupt; and 1114, a table
+that is full."""
 BINLOG_UNSAFE = 1419
 """Triggers are for who has SUPER, unless log_bin_trust_function_creators is on (MySQL manual, there)."""
 
@@ -32,12 +36,26 @@ def add_keys(production: Connection, job: TableJob, brake: Brake) -> None:
 
 
 def _add_missing(production: Connection, job: TableJob, keys: Sequence[tuple[str, str]]) -> None:
-    """Look each time: the server may still be at what a killed run began, and others wait."""
+    """Look each time: the server may still be at what a killed run began, and others wait.
+
+    Where there is no room to sort all of them at once, one after the other is built, which takes the room of
+    the largest. Raise DatabaseError with what to do where that is too much.
+    """
     missing = _missing(production, job, keys)
     while missing:
         try:
             production.execute(definition.add_keys(job.work, missing))
         except StatementFailed as failure:
+            if failure.code in NO_ROOM_TO_SORT and len(missing) > 1:
+                for key in missing:
+                    _add_missing(production, job, [key])
+                return
+            if failure.code in NO_ROOM_TO_SORT:
+                raise DatabaseError(
+                    f"the index {missing[0][0]} of {job.step.into} cannot be built: {failure}; the server "
+                    "may lack room where it sorts (innodb_tmpdir, or else tmpdir): make room there, or set "
+                    "it to another directory, and run the same command again"
+                ) from None
             left = _missing(production, job, keys)
             if failure.code != THERE_ALREADY or len(left) >= len(missing):
                 raise
