@@ -102,3 +102,16 @@ def test_what_lies_beside_segments_is_no_segment(stream: StreamId, name: str) ->
         f"{layout.segments(stream)}{name}",
     ):
         assert not layout.is_segment(stream, other)
+
+
+@given(st.permutations([("b", 1, None), ("a", 2, None), ("a", 2, 0), ("a", 2, 1), ("a", 10, None)]))
+def test_streams_are_in_order_whatever_they_are_based_on(found: list[tuple[str, int, int | None]]) -> None:
+    """One snapshot in full and from a base, too: there is no other order between nothing and a number."""
+    streams = [StreamId(dataset=dataset, guid=guid, base=base) for dataset, guid, base in found]
+    assert [str(stream) for stream in sorted(streams)] == [
+        "a/@2-full",
+        "a/@2-from-0",
+        "a/@2-from-1",
+        "a/@10-full",
+        "b/@1-full",
+    ]

@@ -22,7 +22,7 @@ MOST_NAME = 256
 MANIFEST, BEGUN, WHOLE = "manifest.json", "begun.json", "stream.json"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StreamId:
     """The identity of a stream: of the snapshot `guid` of the dataset, from the snapshot `base` on, or (None)
     full."""
@@ -34,6 +34,14 @@ class StreamId:
     def __str__(self) -> str:
         way = "full" if self.base is None else f"from-{self.base}"
         return f"{self.dataset}/@{self.guid}-{way}"
+
+    def __lt__(self, other: "StreamId") -> bool:
+        """In order; of one snapshot the full stream first."""
+        return self._order < other._order
+
+    @property
+    def _order(self) -> tuple[str, int, int]:
+        return self.dataset, self.guid, -1 if self.base is None else self.base
 
 
 @dataclass(frozen=True, slots=True)
