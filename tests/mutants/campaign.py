@@ -51,6 +51,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "zbackup/destinations/zfs_destination.py": (
         *(f"tests/fast/test_{name}.py" for name in ("destination", "shipping", "restore")),
     ),
+    "zbackup/destinations/s3": ("tests/unit/destinations",),
+    "zbackup/destinations/base.py": ("tests/unit/destinations",),
+    "zbackup/destinations/archive_leftovers.py": ("tests/unit/destinations",),
+    "zbackup/catalog": ("tests/unit/catalog", "tests/fast"),
     "zbackup/jobs": ("tests/fast", "tests/unit/jobs"),
 }
 """By the beginning of a module's path, the tests that should find a change of it."""

@@ -13,6 +13,7 @@ import pickle
 import resource
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -198,11 +199,13 @@ def _traced(files: dict[str, str], here: set[tuple[str, int]]) -> Iterator[None]
         here.add((file, frame.f_lineno))
         return called
 
+    threading.settrace(called)
     sys.settrace(called)
     try:
         yield
     finally:
         sys.settrace(None)
+        threading.settrace(None)  # type: ignore[arg-type]
 
 
 def _codes(code: CodeType) -> Iterator[tuple[tuple[str, int], CodeType]]:

@@ -46,7 +46,7 @@ class Collector:
         found = self.scan()
         self._require_readable(found)
         self._require_others_intact(found, backup, name)
-        mine = needed_by(_only(found, backup)) - needed_by(found, without=backup)
+        mine = needed_by(found) - needed_by(found, without=backup)
         manifest = self.pages.layout.manifest(backup)
         for key in (manifest, *(self.pages.layout.whole(stream) for stream in mine)):
             if why := self._locked(key):
@@ -179,7 +179,3 @@ class Collector:
             return StreamHeaders(self.pages).foreign(stream, entry)
         except NotFound as gone:
             return str(gone)
-
-
-def _only(found: BucketContents, backup: str) -> BucketContents:
-    return replace(found, manifests=[m for m in found.manifests if m.backup == backup])
