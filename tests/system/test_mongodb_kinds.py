@@ -228,9 +228,19 @@ def test_all_of_it_is_replayed(house: MongoHouse, history: History) -> None:
         assert client.shop.measured.count_documents({}) == 300
         assert client.shop.cheap.count_documents({}) > 0
         assert client.admin.command("getParameter", ttlMonitorEnabled=1)["ttlMonitorEnabled"] is False
+        warnings = client.admin.command("getLog", "startupWarnings")["log"]
+        assert not [line for line in warnings if "replset" in line]
+        _rows_expire_once_it_is_told_so(client)
         for name in history.validated:
             assert client.shop.command("validate", name, full=True)["valid"], name
     house.destroy("whole")
+
+
+def _rows_expire_once_it_is_told_so(client: Client) -> None:
+    client.shop.gone.create_index("at", expireAfterSeconds=0)
+    client.shop.gone.insert_one({"at": datetime(2020, 1, 1, tzinfo=UTC)})
+    client.admin.command({"setParameter": 1, "ttlMonitorEnabled": True, "ttlMonitorSleepSecs": 1})
+    wait_until("it expires", lambda: client.shop.gone.count_documents({}) == 0, 90)
 
 
 def test_a_set_is_restarted_though_a_transaction_was_prepared_at_the_target(

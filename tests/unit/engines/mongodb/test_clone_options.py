@@ -7,15 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.unit.samples import PLAIN
-from zbackup.config.recovery import Login
 from zbackup.config.recovery import Recovery as RecoveryTable
-from zbackup.engines.mongodb.clone.clone_server import CloneServer, require_private
+from zbackup.engines.mongodb.clone.clone_server import require_private
 from zbackup.engines.mongodb.clone.program import find_program, series
 from zbackup.engines.mongodb.clone.server_options import OwnPaths, Shape, arguments
 from zbackup.engines.mongodb.recovery.recover import MongoRecovery
 from zbackup.model.errors import Refused
-from zbackup.model.recovery import Files, Serving
-from zbackup.model.relocation import Relocation
+from zbackup.model.recovery import Serving
 
 PLACE = OwnPaths(home=Path("/clones/x"), run=Path("/run/zbackup/x"))
 RECORDED = {"dbpath": "/var/lib/mongodb"}
@@ -86,32 +84,6 @@ def test_without_a_login_there_is_no_port_where_the_original_asks_for_one() -> N
     require_private("never", asking, Serving())
     require_private("original", asking, Serving(port=27018))
     require_private("never", PLAIN, Serving(port=27018))
-
-
-@pytest.mark.parametrize(
-    ("login", "authorization", "serving", "stays"),
-    [
-        ("original", "enabled", Serving(), True),
-        ("original", "disabled", Serving(), True),
-        ("never", "enabled", Serving(), True),
-        ("always", "enabled", Serving(), True),
-        # It would have asked us for a key, and will ask its users for nothing.
-        ("always", "disabled", Serving(), False),
-        ("original", "enabled", Serving(memory=GIB), True),
-        ("original", "enabled", Serving(port=27018), False),
-        ("original", "enabled", Serving(read_only=True), False),
-        ("original", "enabled", Serving(port=27018, replica_set="rescue"), False),
-        ("original", "enabled", Serving(login=True), False),
-    ],
-)
-def test_our_server_becomes_its_users_where_nobody_reaches_it_before(
-    login: Login, authorization: str, serving: Serving, stays: bool
-) -> None:
-    record = replace(PLAIN, server=RECORDED | {"authorization": authorization})
-    where = Relocation((("/var/lib", "/clones/x/0"),))
-    files = Files(record=record, where=where, home=PLACE.home, run=PLACE.run, hide=())
-    server = CloneServer(program=("mongod",), files=files, memory=GIB, workers=2, login=login)
-    assert server.can_stay(serving) is stays
 
 
 def test_read_only_is_mongod_s_own_mode_for_looking_at_backups() -> None:

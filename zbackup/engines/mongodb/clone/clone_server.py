@@ -4,7 +4,7 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from bson.timestamp import Timestamp
@@ -77,7 +77,8 @@ class CloneServer:
         files are not looked at again.
         """
         secure_files.set_mode(self.own.run, 0o700)
-        said = self._said()
+        output = self.own.output
+        said = secure_files.size(output) if secure_files.exists(output) else 0
         asks = self.login == "always"
         shape = Shape(purpose=purpose, memory=self.memory, workers=self.workers, auth=asks, key=asks)
         login = self.by_key() if asks else self.by_socket
@@ -91,57 +92,14 @@ class CloneServer:
                 process.stop(STOP_LIMIT_S)
             secure_files.unlink(self.files.process)
 
-    def can_stay(self, serving: Serving) -> bool:
-        """Tell whether a server of ours can become its users': nobody but us reaches it before, nor without a
-        login that it will ask for, and nothing differs that is only said at a start."""
-        quiet = self.login != "always" or self._asks(serving)
-        return quiet and replace(serving, memory=0) == Serving()
-
-    @contextmanager
-    def staying(self, serving: Serving) -> Iterator["Temporary"]:
-        """A server for our own use while the body runs, see temporary; then it is as `serve` would have
-        started it, see can_stay, and outlives us. Killed when the body fails.
-
-        Where it will ask for logins it does from the beginning, and has let us in by a key that nobody else
-        ever had.
-        """
-        secure_files.set_mode(self.own.run, 0o700)
-        asks = self._asks(serving)
-        said = self._said()
-        shape = Shape(purpose="serve", memory=serving.memory or self.memory, auth=asks, key=asks)
-        login = self.by_key() if asks else self.by_socket
-        process = self._start(shape)
-        try:
-            temporary = Temporary(self, process, said, login)
-            yield temporary
-            temporary.settle()
-        except BaseException:
-            process.kill(STOP_LIMIT_S)
-            secure_files.unlink(self.files.process)
-            raise
-        finally:
-            secure_files.unlink(self.own.key)
-        secure_files.set_mode(self.own.run, self._mode(serving))
-
-    def _asks(self, serving: Serving) -> bool:
-        return serving.login or self.asks_for_login
-
-    def _mode(self, serving: Serving) -> int:
-        """The run directory's, once the server is its users'."""
-        return 0o700 if self.login == "never" and not self._asks(serving) else 0o755
-
-    def _said(self) -> int:
-        """The size of what servers have written so far."""
-        return secure_files.size(self.own.output) if secure_files.exists(self.own.output) else 0
-
     def serve(self, serving: Serving) -> Connection:
         """Start the server for its users and wait until it answers; it outlives us.
 
         One that could be reached by anybody and asks nobody to log in although the original did is Refused.
         """
         require_private(self.login, self.files.record, serving)
-        asks = self._asks(serving)
-        secure_files.set_mode(self.own.run, self._mode(serving))
+        asks = serving.login or self.asks_for_login
+        secure_files.set_mode(self.own.run, 0o700 if self.login == "never" and not asks else 0o755)
         shape = Shape(
             purpose="serve",
             memory=serving.memory or self.memory,
@@ -287,12 +245,6 @@ class Temporary:
     def progressing(self, *others: Process) -> AbstractContextManager[None]:
         """See CloneServer.progressing; `others` work with it."""
         return self.server.progressing(self.process, *others)
-
-    def settle(self) -> None:
-        """Have all that was written put on disk, and leave the server to itself."""
-        with self.progressing():
-            self.connection.command({"fsync": 1}, limit_s=STOP_LIMIT_S)
-        self.connection.close()
 
     def shut_down(self) -> None:
         """Stop the server in good order.

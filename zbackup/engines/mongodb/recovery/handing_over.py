@@ -1,4 +1,10 @@
-"""From recovered files to the server of their users: in one start where nothing keeps it from that."""
+"""From recovered files to the server of their users.
+
+That is a start of its own: a server on a member's files finds the configuration of its set when it starts,
+warns of that for as long as it runs, and nothing would expire on it whatever it is told, as its TTL monitor
+is not even made (seen of 6.0). Nor can that be deleted before the replay, which treats unfinished indexes in
+another way without it.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,15 +20,10 @@ from zbackup.model.recovery import Serving
 
 @contextmanager
 def handed_over(server: CloneServer, serving: Serving | None, progress: Progress) -> Iterator[Temporary]:
-    """A server for our own use while the body runs, and its users' afterwards; gone if the body fails.
+    """A server for our own use while the body runs, and one of its users' afterwards, unless the body fails.
 
-    It goes on as theirs where it can be kept from them until then, else it is stopped and started. With
-    None it is gone at the end.
+    With None there is none at the end.
     """
-    if serving and server.can_stay(serving):
-        with server.staying(serving) as staying:
-            yield staying
-        return
     with server.temporary("open") as finished:
         yield finished
         finished.shut_down()
