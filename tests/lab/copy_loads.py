@@ -1,11 +1,19 @@
 """Rows that are loaded as lines, between real servers: part of selftest_copy."""
 
+import time
+
 import pytest
 
 from tests.lab.copy_rig import Rig, cut_at
 from zbackup.engines.mysql.copy import load_lacking, load_rows, made_lines, patience, session, statements
+from zbackup.engines.mysql.copy.tables import Table
 from zbackup.engines.mysql.server.connection import RowConnection, StatementFailed
 from zbackup.model.errors import DatabaseError
+
+
+def interrupted(*_: object) -> None:
+    time.sleep(1)  # until the clone's server is at it
+    raise KeyboardInterrupt
 
 
 class TestLoads:
@@ -126,6 +134,26 @@ class TestLoads:
         assert list(more.production.sql("SELECT * FROM more.stopped")) == [(1, 10), (3, 31)]
         assert more.copy("more.stopped", missing=True, changed=True)[0].inserted == 1
         assert more.production.checksum(["more.stopped"]) == more.clone.checksum(["more.stopped"])
+
+    def test_who_stops_does_not_wait_for_a_clone_that_never_answers(
+        self, more: Rig, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As by Ctrl-C, while the clone's server makes the second portion for an hour."""
+        more.production.sql("SET GLOBAL local_infile = ON")
+        more.clone.sql("CREATE TABLE more.slow (id INT PRIMARY KEY)")
+        more.clone.sql("INSERT INTO more.slow VALUES (1), (2), (3), (4)")
+        monkeypatch.setattr(made_lines, "LINES_AT_MOST", 2)
+        lines, asked = made_lines.lines, []
+
+        def slow(table: Table, condition: bytes) -> bytes:
+            asked.append(condition)
+            return lines(table, condition) if len(asked) == 1 else b"SELECT SLEEP(3600)"
+
+        monkeypatch.setattr(made_lines, "lines", slow)
+        monkeypatch.setattr(load_rows.Loading, "begin", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            more.copy("more.slow")
+        assert len(asked) == 2
 
     @pytest.mark.parametrize("lines", ["ON", "OFF"])
     def test_what_was_shown_is_put_back_and_nothing_else(self, more: Rig, lines: str) -> None:

@@ -36,3 +36,13 @@ def test_a_watchdog_that_cannot_log_in_says_why_and_ends() -> None:
         done = subprocess.run(argv, input=order + "\n", capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout.count("\n"), done.stderr) == (1, 1, "")
         assert "nowhere" in done.stdout and "hidden" not in done.stdout
+
+
+def test_an_order_of_an_earlier_version_is_understood() -> None:
+    """A daemon that runs on while another is installed: what is not configured was "" in it."""
+    tls = Tls(ca=Path("/etc/ca"))
+    away = mysql.ConnectOptions(host="db", user="u", password=lambda: "hidden", tls=tls)
+    order = applier_message.WatchOrder(connect=away, channels=("",), note=Path("/nowhere/n"), limit_s=1)
+    earlier = order.to_line().replace('"cert": null, "key": null', '"cert": "", "key": ""')
+    assert earlier != order.to_line()
+    assert applier_message.WatchOrder.from_line(earlier).connect.tls == tls

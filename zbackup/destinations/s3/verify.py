@@ -19,7 +19,7 @@ SHOWN = 3
 
 @dataclass(slots=True, kw_only=True)
 class Verifier:
-    """Every stream is verified at once, however many backups need it.
+    """Every stream is verified once, however many backups need it.
 
     `read` proves a stream, of which it returns the bytes (None: not asked for).
     """

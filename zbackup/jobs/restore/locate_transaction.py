@@ -61,8 +61,8 @@ def _located(
             f"{name} is in {len(found)} logs, committed {times}: "
             "say which with --base, the backup to start from"
         )
-    [(transaction, owner_in)] = found.items()
-    return BeforeTransaction(name=name, transaction=transaction, logs=frozenset(owner_in))
+    [(transaction, logs)] = found.items()
+    return BeforeTransaction(name=name, transaction=transaction, logs=frozenset(logs))
 
 
 def _find(ctx: Context, files: FileSearch, name: TransactionName, log: KnownLog) -> Searched | None:

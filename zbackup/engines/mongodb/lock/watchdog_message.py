@@ -72,4 +72,5 @@ def _tls(said: dict[str, object] | None) -> "Tls | None":
         return None
     from zbackup.config.tls import Tls
 
-    return Tls.model_validate(said)
+    # A daemon that runs on while another version is installed says nothing as "".
+    return Tls.model_validate({name: value for name, value in said.items() if value not in ("", None)})

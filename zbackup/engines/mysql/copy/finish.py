@@ -29,8 +29,12 @@ BINLOG_UNSAFE = 1419
 
 
 def add_keys(production: Connection, job: TableJob, brake: Brake) -> None:
-    """Build the indexes that a filled table lacks, as far as an earlier run has not."""
-    for keys in definition.built_at_once(job.keys):
+    """Build the indexes that a filled table lacks, as far as an earlier run has not.
+
+    Where the lag of replicas counts they get one after the other: a replica is late by the whole statement.
+    """
+    one_by_one = [[key] for key in job.keys]
+    for keys in one_by_one if brake.replicas else definition.built_at_once(job.keys):
         brake.wait()
         _when_free(partial(_add_missing, production, job, keys))
 

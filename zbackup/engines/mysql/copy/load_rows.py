@@ -9,7 +9,7 @@ proves them while they are in its memory, and the clone's server has nothing to 
 """
 
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -82,7 +82,8 @@ def load_rows(ends: Ends, job: TableJob, after: Row | None) -> Filled:
         loading = Loading(ends, job, workers, deque(ends.loaders))
         if after:
             loading.filled.unproven.append((None, after))
-        with closing(_ahead(_portions(ends, job.table, after), loading.reading)) as portions:
+        ahead = _ahead(_portions(ends, job.table, after), loading.reading, give_up=ends.clone.cut)
+        with closing(ahead) as portions:
             for portion in portions:
                 if portion.rows:
                     loading.begin(portion)
@@ -90,18 +91,28 @@ def load_rows(ends: Ends, job: TableJob, after: Row | None) -> Filled:
     return loading.filled
 
 
-def _ahead(portions: Iterator[Portion], reading: Lock) -> Generator[Portion, None, None]:
-    """Have the clone's server make the next one while one is loaded, `reading` held meanwhile."""
+def _ahead(
+    portions: Iterator[Portion], reading: Lock, *, give_up: Callable[[], None]
+) -> Generator[Portion, None, None]:
+    """Have the clone's server make the next one while one is loaded, `reading` held meanwhile.
+
+    Who stops before the end, as by Ctrl-C, does not wait for an answer that may never come: `give_up` is
+    called, which has it fail.
+    """
 
     def next_one() -> Portion | None:
         with reading:
             return next(portions, None)
 
     with ThreadPoolExecutor(max_workers=1) as reader:
-        made_next = reader.submit(next_one)
-        while portion := made_next.result():
+        try:
             made_next = reader.submit(next_one)
-            yield portion
+            while portion := made_next.result():
+                made_next = reader.submit(next_one)
+                yield portion
+        except BaseException:
+            give_up()
+            raise
 
 
 @dataclass(slots=True)

@@ -1,6 +1,7 @@
 """Connections to a server. The only importer of PyMySQL; every failure is one clear line."""
 
 import math
+import socket
 import ssl
 import struct
 from collections.abc import Iterator, Sequence
@@ -269,6 +270,11 @@ class RowConnection(Connection):
         with self._asking(statement), self._raw.cursor(Cursor) as cursor:
             cursor.execute(cast(str, statement))
             return None if cursor.warning_count else list(cursor.fetchall())
+
+    def cut(self) -> None:
+        """End the session from another thread than the one that waits for its answer, and gets an error."""
+        with suppress(OSError):
+            cast(Any, self._raw)._sock.shutdown(socket.SHUT_RDWR)
 
     def load(self, statement: bytes, data: bytes) -> tuple[int, int]:
         """Run a LOAD DATA LOCAL with `data` for its file; how many rows it wrote, and of how many things the
