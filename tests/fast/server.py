@@ -138,7 +138,7 @@ class FakeRecovery:
         self, record: Record, where: Relocation, created: datetime, since: Record | None = None
     ) -> Reach:
         rows, log = self._rows(where), self._log(where)
-        if log[: len(rows)] != rows and not record.log_ended:
+        if log[: len(rows)] != rows and not record.log_lacks:
             raise VerificationFailed("the log is not that of the rows")
         if record.lock != "none" and record.position != position(len(rows)):
             raise VerificationFailed(f"{len(rows)} rows, and {record.position} was recorded")
@@ -204,7 +204,7 @@ class FakeRecovery:
         return
 
     def check_serving(self, record: Record, serving: Serving) -> None:
-        return
+        assert serving, "nobody is to be served"
 
     def check_version(self, server: Mapping[str, str], version: str, members: Sequence[str] = ()) -> str:
         return "mysqld"

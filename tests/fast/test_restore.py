@@ -17,6 +17,7 @@ from tests.fast.archive import (
 )
 from tests.fast.breaking import WAYS, every_break
 from tests.fast.right import portrait, require_nothing_left, require_well
+from tests.fast.server import UUID, position
 from tests.fast.world import CLONES, World
 from zbackup.destinations.zfs_destination import ZfsSession
 from zbackup.jobs.backup.snapshot import snapshot
@@ -24,6 +25,7 @@ from zbackup.jobs.cleanup.cleanup import reconcile
 from zbackup.jobs.clones import lifecycle as clones
 from zbackup.jobs.clones.clone_datasets import find_clone
 from zbackup.jobs.context import Context
+from zbackup.jobs.restore import destination_source
 from zbackup.jobs.restore.archived_log import ADDED
 from zbackup.jobs.restore.destination_source import DestinationSource
 from zbackup.jobs.restore.foreign_source import FOREIGN
@@ -33,8 +35,10 @@ from zbackup.jobs.ship.prune_at import prune_at
 from zbackup.jobs.ship.ship import ship
 from zbackup.jobs.watch.window import window_at
 from zbackup.model.errors import NotFound, NotRecoverable, Refused, Taken, VerificationFailed
+from zbackup.model.log import Transaction
 from zbackup.model.moment import Moment
-from zbackup.model.target import WholeLog
+from zbackup.model.target import BeforeTransaction, UnseenTransaction, WholeLog
+from zbackup.model.transaction_name import Gtid
 
 _MEANT = re.compile(r", \('zbackup:making.r1.copy', '[^']*'\)")
 OPTIONS = RestoreOptions(name="r1")
@@ -248,6 +252,20 @@ def test_what_only_names_in_an_archive_claim_is_no_restore_up_to_there(
         restore(ctx, archived, OPTIONS, source)
     restore(ctx, source.latest(ctx, OPTIONS), OPTIONS, source)
     assert world.content(ROWS)["rows"] == world.state.archive
+
+
+@pytest.mark.parametrize("back", [2, 8], ids=["archived", "in a backup"])
+def test_before_a_transaction_whose_place_is_known_only_when_its_log_is_here(
+    world: World, ctx: Context, archived: Moment, monkeypatch: pytest.MonkeyPatch, back: int
+) -> None:
+    rows = world.state.archive[:-back]
+    name, base = Gtid("mysql", UUID, 7), ctx.catalog().backups[0].record
+    begin, end = position(len(rows)), position(len(rows) + 1)
+    place = Transaction(start=begin, end=end, committed=world.server.times[rows[-1] + 1])
+    found = BeforeTransaction(name=name, transaction=place, logs=frozenset((base.log_id,)))
+    monkeypatch.setattr(destination_source, "locate_in", lambda *_: found)
+    restore(ctx, UnseenTransaction(name, archived.at), OPTIONS, DestinationSource(ctx.destinations[0]))
+    assert world.content(ROWS)["rows"] == rows
 
 
 def test_latest_is_all_that_was_archived(world: World, ctx: Context, archived: Moment) -> None:

@@ -51,7 +51,7 @@ def test_nothing_less_is_restored_where_the_server_stopped_to_log(world: World, 
     kept = portrait(world)
     for less in (after, now):
         for asked in (plan_restore, restore):
-            with pytest.raises(NotRecoverable, match=r"the binlog is off.*--to latest"):
+            with pytest.raises(NotRecoverable, match=r"binlog is off.*--to latest.*; the recovery window is"):
                 asked(ctx, less, OPTIONS)
     assert portrait(world) == kept
     restore(ctx, before, OPTIONS)
@@ -60,11 +60,14 @@ def test_nothing_less_is_restored_where_the_server_stopped_to_log(world: World, 
     restore(ctx, LOCAL.latest(ctx, OPTIONS), OPTIONS)
     assert max(world.content(ROWS)["rows"]) == logged
     clones.destroy([ctx], "r1")
+    planned = plan_restore(ctx, LOCAL.latest(ctx, OPTIONS), OPTIONS)
+    assert planned.log and planned.log.record.log_ended == OFF
     world.server.blockers = ()
     world.commit()
     for less in (after, replace(now, at=world.now)):
-        with pytest.raises(NotRecoverable, match=r"when zbackup-[^ ]* was taken, the binlog is off"):
-            restore(ctx, less, OPTIONS)
+        for asked in (plan_restore, restore):
+            with pytest.raises(NotRecoverable, match=r"when zbackup-[^ ]* was taken, the binlog is off"):
+                asked(ctx, less, OPTIONS)
     require_nothing_left(world)
 
 
@@ -84,11 +87,12 @@ def test_nothing_less_is_restored_where_a_server_that_is_down_alone_can_read_its
             with pytest.raises(NotRecoverable, match=r"has to send.*does not answer.*--to latest"):
                 asked(ctx, less, OPTIONS)
     assert portrait(world) == kept
+    missing = "what the server wrote last is missing, as its log is read from it: it does not answer"
     restore(ctx, before, OPTIONS)
-    assert max(world.content(ROWS)["rows"]) == read - 1
+    assert max(world.content(ROWS)["rows"]) == read - 1 and missing not in world.notes
     clones.destroy([ctx], "r1")
     restore(ctx, LOCAL.latest(ctx, OPTIONS), OPTIONS)
-    assert max(world.content(ROWS)["rows"]) == read
+    assert max(world.content(ROWS)["rows"]) == read and world.notes.count(missing) == 1
     clones.destroy([ctx], "r1")
     require_nothing_left(world)
 

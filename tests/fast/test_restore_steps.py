@@ -151,6 +151,7 @@ def test_a_fetch_that_is_cut_off_goes_on_where_it_was(
     world.pools.unmount(COPY)
     restore(ctx, moment, OPTIONS, fetched)
     assert world.resumed == 1 and f"continuing with what was fetched into {COPY}" in world.notes
+    assert sum("is kept in" in note for note in world.notes) == 1, "of the first, and not of what succeeded"
     assert world.content(ROWS)["rows"] == wanted(world, moment)
     found = find_clone(ctx, "r1.copy")
     assert found and found[0].state == "ready" and world.pools.datasets[COPY].mounted

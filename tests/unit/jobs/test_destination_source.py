@@ -121,7 +121,8 @@ def test_what_is_chosen_can_be_opened() -> None:
 
 def test_a_moment_that_nothing_there_reaches_is_refused_with_the_last_that_is() -> None:
     backups = hourly(3)
-    host = Host(backups)
+    unfinished = replace(backups[2].record, backup="backup-4", as_of=None, complete_to=None)
+    host = Host([*backups, replace(backups[2], record=unfinished)])
     with pytest.raises(NotRecoverable) as told:
         host.choose(then(9))
     said = (
@@ -135,13 +136,19 @@ def test_a_moment_that_nothing_there_reaches_is_refused_with_the_last_that_is() 
         host.choose(then(9), ArchivedCopies(Copies(tuple(backups[:-1]), ()), NO_ARCHIVE, archived.carried))
 
 
-def test_later_log_that_cannot_be_looked_at_is_asked_about_where_all_is_wanted() -> None:
+def test_later_log_that_cannot_be_looked_at_is_asked_about_where_all_is_wanted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     host = Host(hourly(3))
     unknown = ArchivedCopies(host.copies, NO_ARCHIVE, (), "it is not mounted")
     with pytest.raises(Refused, match="--accept-older"):
         host.choose(LATEST_OF_ALL, unknown)
     host.choose(LATEST_OF_ALL, unknown, accept_older=True)
     host.choose(then(2.5), unknown)
+    monkeypatch.setattr(room, "_with_archive", lambda *_: unknown)
+    with pytest.raises(Refused, match="--accept-older"):
+        host.source.latest(host.ctx, RestoreOptions())
+    assert host.source.latest(host.ctx, RestoreOptions(accept_older=True)).at == NOON + 3 * HOUR
 
 
 def test_of_two_servers_a_label_names_none() -> None:
@@ -170,6 +177,28 @@ def test_a_transaction_is_looked_for_by_records() -> None:
     assert host.choose(found).log.name == "zbackup-3"
     with pytest.raises(UsageError):
         host.source.transaction(host.ctx, parse_transaction("0-1-5"), "")
+
+
+def test_what_another_server_has_of_that_name_changes_nothing_of_what_was_possible_first() -> None:
+    """Where the log is out of sight, a record's GTIDs tell who may have it, and no time does."""
+    mine = hourly(3)
+    mine[2] = replace(mine[2], record=replace(mine[2].record, gtid=f"{PLAIN.server_uuid}:1-99"))
+    others = of_server(mine, 10, dataset="x/", identity="another")
+    others = [replace(b, record=replace(b.record, log_id="another")) for b in others]
+    host = Host([*mine, *others])
+    found = host.choose(UnseenTransaction(GTID, NOON + 99 * HOUR))
+    assert (found.base, found.log) == (mine[1], mine[2])
+
+
+def test_what_is_kept_is_told_of_where_something_is() -> None:
+    host = Host([])
+    ctx = cast(Any, host.ctx)
+    ctx.clones, ctx.zfs = "tank/zbackup", SimpleNamespace(exists=lambda name: name == "tank/zbackup/r1.copy")
+    for name in ("r2", "r1"):
+        room._note_kept(ctx, name)
+    assert len(host.notes) == 1 and host.notes[0].startswith(
+        "what was fetched is kept in tank/zbackup/r1.copy"
+    )
 
 
 def test_a_plan_says_how_much_comes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,6 +177,8 @@ def test_the_moment_of_a_backup_without_a_log_is_that_backup() -> None:
         choice = chosen(target, older, alone, base=base)
         assert (choice.base, choice.as_it_is) == (alone, True)
     assert chosen(BackupAsItIs(alone.name, after(0)), older, alone).as_it_is
+    with pytest.raises(Refused, match=f"{alone.name} cannot be recovered to a moment"):
+        chosen(ClusterTime(int(target.at.timestamp()), 1), older, alone)
     with pytest.raises(Refused, match=f"{older.name} cannot be recovered to a moment"):
         chosen(target, older, alone, base=older.name)
 
