@@ -118,6 +118,8 @@ def test_the_helper_ends_what_is_over_and_nothing_else(world: World, ctx: Contex
 
 
 def test_a_destruction_that_was_begun_is_finished_and_not_held_up(world: World, ctx: Context) -> None:
+    describe(ctx, replace(clone(ctx), state="resetting"))
+    extend([ctx], "dev", 3600)
     describe(ctx, replace(clone(ctx), state="destroying"))
     for change in (lambda: extend([ctx], "dev", 3600), lambda: protect([ctx], "dev", world.now + HOUR)):
         with pytest.raises(Refused, match="destroy"):
