@@ -130,6 +130,7 @@ class FakeRecovery:
     """zbackup.engines.base.Recovery and LogReader, and FileSearch as far as anybody asks."""
 
     log_delay_s = 0.0
+    memory = 0
 
     def __init__(self, world: "World") -> None:
         self.world = world

@@ -31,8 +31,7 @@ NAME = "shop-drill"
 POOL = Pool(name="tank", size=100 << 30, free=50 << 30, fragmentation=0, health="ONLINE", readonly=False)
 
 
-@pytest.fixture
-def ctx(world: World, monkeypatch: pytest.MonkeyPatch) -> Context:
+def host(world: World, monkeypatch: pytest.MonkeyPatch) -> Context:
     """Production with three backups, all shipped, and nobody who commits behind them."""
     made = world.context(destinations=(world.destination(),), elsewhere=(THERE,))
     world.pools.create(THERE, {"mountpoint": "/srv/clones", "canmount": "off", "zbackup:clones": "1"})
@@ -43,6 +42,9 @@ def ctx(world: World, monkeypatch: pytest.MonkeyPatch) -> Context:
     monkeypatch.setattr(ZfsFacts, "pool", lambda *_: POOL)
     world.writing = False
     return made
+
+
+ctx = pytest.fixture(host, name="ctx")
 
 
 def without_verdicts(world: World) -> list[str]:
