@@ -299,7 +299,8 @@ class S3Logs:
             self._unfoldable[file.key] = known[-1].chunk.end
 
     def _folded(self, file: LogFileId, chunks: Sequence[Chunk]) -> _Object:
-        data = b"".join(self._get(file, chunk) if chunk.size else b"" for chunk in chunks)
+        # Its hash will be of all of them: what is damaged stays alone.
+        data = b"".join(self._first_good(file, [chunk])[1] if chunk.size else b"" for chunk in chunks)
         last = chunks[-1]
         chunk = Chunk(
             begin=chunks[0].begin,
