@@ -129,6 +129,39 @@ def test_somebody_elses_append_is_seen(shop: Shop) -> None:
     assert read(one, 0, 400) == CONTENT[:400]
 
 
+def test_of_what_was_taken_away_meanwhile_nothing_is_gone_on_with(shop: Shop) -> None:
+    session = shop.session()
+    append(session, 0, 100)
+    shop.session().remove_log(FILE)
+    session.archived()
+    with pytest.raises(Taken, match="has 0 bytes, not 100"):
+        append(session, 100, 200)
+    assert not shop.bucket.objects
+
+
+def test_a_file_is_looked_at_once_and_forgotten_when_it_is_closed(shop: Shop) -> None:
+    """Each request costs, and a server has any number of files."""
+    session = shop.session()
+    for begin in range(0, 500, 100):
+        append(session, begin, begin + 100)
+    assert [verb for verb, _ in shop.bucket.asked].count("list") == 1
+    again = shop.session()
+    again.archived()
+    shop.bucket.asked.clear()
+    append(again, 500, 600)
+    assert "list" not in [verb for verb, _ in shop.bucket.asked]
+    append(again, 600, 600, closed=True)
+    assert not again.logs._known
+    again.archived()
+    assert not again.logs._known
+
+
+def test_what_compression_does_not_make_smaller_is_left(plain: Shop) -> None:
+    append(plain.session(), 0, 100)
+    (key,) = plain.bucket.having("/log/")
+    assert plain.bucket.body(key).endswith(b"\n" + CONTENT[:100])
+
+
 def test_what_was_cut_off_is_there_already_by_another_key(encrypted: Shop) -> None:
     """Its answer was lost: the same bytes, encrypted anew, are the same append."""
     one, other = encrypted.session(), encrypted.session()
@@ -201,8 +234,29 @@ def test_small_objects_are_folded(shop: Shop) -> None:
 
 
 @pytest.mark.usefixtures("folding")
+def test_an_append_that_was_folded_may_be_repeated(shop: Shop) -> None:
+    """Its answer was lost, and that of the fold as well."""
+    session = shop.session()
+    for begin in range(0, 40, 10):
+        append(session, begin, begin + 10)
+    size = objects_size(shop)
+    assert append(session, 30, 40) == size == append(shop.session(), 30, 40)
+    append(session, 40, 40, closed=True)
+    assert append(shop.session(), 40, 40, closed=True) == objects_size(shop)
+    assert objects(shop) == [(0, 40)]
+
+
+@pytest.mark.usefixtures("folding")
 def test_an_empty_file_that_is_closed_at_once_is_one_object(shop: Shop) -> None:
     append(shop.session(), 0, 0, closed=True)
+    assert objects(shop) == [(0, 0)] and shop.session().archived().files[0].closed
+
+
+def test_what_is_folded_into_itself_stays(shop: Shop) -> None:
+    """Of a file that was empty before it was closed."""
+    session = shop.session()
+    append(session, 0, 0)
+    append(session, 0, 0, closed=True)
     assert objects(shop) == [(0, 0)] and shop.session().archived().files[0].closed
 
 

@@ -91,7 +91,7 @@ def test_encrypted_log_opens_in_no_other_place(encrypted: Shop) -> None:
     for other in (
         encrypted.bucket.body(key_of(chunk_of(CONTENT, 100, 200))),
         encrypted.bucket.body(key_of(chunk_of(CONTENT, 0, 100), named(8))),
-        head + b"\n" + content[:20],
+        *(head + b"\n" + content[:size] for size in (0, 5, 20, 28)),
         head.replace(compression.encode(), b"none" if compression == "zstd" else b"zstd") + b"\n" + content,
     ):
         encrypted.bucket.set(FIRST, other)
@@ -165,6 +165,16 @@ def test_a_file_whose_beginning_is_gone_is_no_file(shop: Shop) -> None:
     assert shop.bucket.having(new.key)
 
 
+def test_what_strangers_put_into_an_older_files_place_is_no_leftover(shop: Shop) -> None:
+    append(shop.session(), 0, 100)
+    mine = f"{BELOW}{named(6).key}/mine"
+    shop.bucket.set(mine, b"mine")
+    found = shop.session().archived()
+    assert found.leftovers == () and len(found.problems) == 1
+    shop.session().collect_garbage()
+    assert mine in shop.bucket.objects
+
+
 # up to when it is complete
 
 
@@ -185,6 +195,9 @@ def test_up_to_when_it_is_complete_is_proven(encrypted: Shop) -> None:
         (forged,) = encrypted.session().archived().files
         assert forged.complete_to == LATER and encrypted.session().proven_to(forged) == NOW
     assert encrypted.session(keys=(OTHER_SECRET,)).proven_to(honest) is None
+    soon = NOW + timedelta(minutes=1)
+    append(encrypted.session(), 100, 100, read=soon, complete_to=soon)
+    assert encrypted.session().proven_to(honest) == soon
 
 
 def test_what_was_read_before_bounds_what_is_said(plain: Shop) -> None:
@@ -316,6 +329,13 @@ def test_a_leftover_that_has_to_stay_keeps_no_other(why: Exception) -> None:
     assert remove_leftovers(of(removing=why)) == (f"archived log {named(7)}, whose removal was cut short",)
     with pytest.raises(ConnectionFailed):
         remove_leftovers(of(removing=LOST))
+
+
+def test_a_frame_that_says_that_it_is_larger_gets_no_memory(plain: Shop) -> None:
+    for size in (101, 64 << 20):
+        plain.bucket.set(FIRST, line(compression="zstd") + zstandard.ZstdCompressor().compress(bytes(size)))
+        with pytest.raises(VerificationFailed, match="is of another size"):
+            read(plain.session(), 0, 100)
 
 
 def test_no_more_is_read_than_an_append_can_have(plain: Shop) -> None:
