@@ -86,7 +86,10 @@ class Client:
         self._ask("delete many", how)
         for each in how["Delete"]["Objects"]:
             versions = self.objects.get(each["Key"], [])
-            versions[:] = [v for v in versions if "VersionId" in each and v[0] != each["VersionId"]]
+            if self.versioned and "VersionId" not in each:
+                versions.append((f"m{len(self.asked)}", b""))
+                continue
+            versions[:] = [v for v in versions if self.versioned and v[0] != each["VersionId"]]
             if not versions:
                 self.objects.pop(each["Key"], None)
         return {"Errors": self.errors} if self.errors else {}
@@ -325,6 +328,7 @@ def test_what_is_erased_leaves_no_version_and_takes_nothing_else(
     bucket.erase("x/b/")
     assert set(asked.objects) == {"x/ab", "y"}
     assert len(asked.objects["y"]) == (3 if versioned else 1)
+    assert ("versions" in [name for name, _ in asked.asked]) == versioned
     asked.asked.clear()
     bucket.erase("x/b/")
     assert "delete many" not in [name for name, _ in asked.asked]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from zbackup.destinations.s3.encryption import KeyFiles
+from zbackup.destinations.s3.encryption import KeyFiles, Scope, data_key, new_data_key
 from zbackup.destinations.s3.fetching import check_page
 from zbackup.destinations.s3.layout import StreamId
 from zbackup.destinations.s3.manifest_schema import (
@@ -145,6 +145,35 @@ def test_what_was_written_elsewhere_with_the_same_key_does_not_count(root: str) 
         there.open_stream(STREAM, header.model_copy(update={"root": root}), "it")
     with pytest.raises(VerificationFailed):
         there.prove(manifest.model_copy(update={"root": root}), "it")
+
+
+def test_a_manifest_of_earlier_times_counts_unless_that_is_refused() -> None:
+    """Version 2 names no place: its key opens below any root, and for any server."""
+    key, envelope = new_data_key(KEYS, Scope(about="the manifest of one"))
+    page = MANIFEST.model_copy(update={"version": 2, "encryption": envelope})
+    page = page.model_copy(update={"signature": key.mac(page.to_sign())})
+    HERE.prove(page, "it")
+    strict = Signatures(keys=KEYS, root="a/shop", bound_only=True)
+    with pytest.raises(VerificationFailed, match="accept_unbound = false refuses such"):
+        strict.prove(page, "it")
+    strict.prove(HERE.sign(MANIFEST), "it")
+    strict.prove(MANIFEST, "it")
+    with pytest.raises(VerificationFailed, match="was changed"):
+        HERE.prove(page.model_copy(update={"host": "another"}), "it")
+
+
+def test_a_manifests_key_opens_for_its_place_and_server_alone() -> None:
+    envelope = HERE.sign(MANIFEST).encryption
+    about = "the manifest of one"
+    assert data_key(KEYS, envelope, Scope(about=about, root="a/shop", server="u1"))
+    for other in (
+        Scope(about=about, root="a/shop", server=""),
+        Scope(about=about, root="b/shop", server="u1"),
+        Scope(about="the manifest of two", root="a/shop", server="u1"),
+        Scope(about=about),
+    ):
+        with pytest.raises(VerificationFailed):
+            data_key(KEYS, envelope, other)
 
 
 def test_who_has_no_key_sees_where_a_page_was_written_and_asks_for_the_key() -> None:

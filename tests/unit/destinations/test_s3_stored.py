@@ -23,6 +23,7 @@ from zbackup.destinations.s3.fetching import LEAST_ROOM
 from zbackup.destinations.s3.manifest_schema import begun_from, whole_from
 from zbackup.destinations.s3.segments import Buffers, cut, is_worth_compressing
 from zbackup.model.errors import BucketRefused, CommandFailed, Refused, Taken, VerificationFailed
+from zbackup.proc import pipeline
 from zbackup.proc.pipeline import Meter, local
 
 WANTED = part(11)
@@ -153,6 +154,14 @@ def test_who_has_keys_and_does_not_encrypt_goes_on_with_what_is_plain(encrypted:
     assert begun_from(encrypted.bucket.body(LAYOUT.begun(stream_id(part(12)))), "it").encryption is None
 
 
+def test_who_does_not_encrypt_any_more_goes_on_with_what_is_encrypted(encrypted: Shop) -> None:
+    content = encrypted.store(WANTED)
+    encrypted.bucket.drop(WHOLE)
+    before = encrypted.bucket.having(SEGMENTS)
+    encrypted.store(WANTED, encrypts=False)
+    assert encrypted.bucket.having(SEGMENTS) == before and encrypted.fetched(WANTED) == content
+
+
 def change(shop: Shop, key: str, **changes: Any) -> None:
     shop.bucket.set(key, json.dumps(json.loads(shop.bucket.body(key)) | changes).encode())
 
@@ -249,6 +258,23 @@ def test_a_stream_is_cut_and_its_last_piece_known(size: int, source: type[io.Byt
     assert moved[-1] == size - sum(not last for _, _, last in found)
     assert [number for number, _, _ in found] == list(range(max(1, -(-size // 10))))
     assert [last for _, _, last in found] == [False] * (len(found) - 1) + [True]
+
+
+@pytest.mark.parametrize(("limit", "steps"), [(0, {10}), (20, {5}), (3, {1}), (4000, {10})])
+def test_where_a_limit_is_set_little_is_read_at_a_time(
+    limit: int, steps: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that it is kept to evenly: a quarter of a second's."""
+    monkeypatch.setattr(pipeline.time, "sleep", lambda _: None)
+    rooms: set[int] = set()
+
+    class Noting(io.BytesIO):
+        def readinto(self, room: Any) -> int:
+            rooms.add(len(room))
+            return super().readinto(room)
+
+    (piece,) = cut(Noting(bytes(10)), Buffers(1, 10, encrypted=False), Meter(limit=limit))
+    assert len(piece.buffer) == 10 and max(rooms) in steps
 
 
 def test_buffers_are_used_again_unless_they_became_shorter() -> None:

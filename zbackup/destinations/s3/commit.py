@@ -58,9 +58,7 @@ class Committer:
         manifest = self._signed(manifest)
         self._write(manifest)
         self._prove(manifest, parts)
-        StreamHeaders(self.pages).mend(
-            s for s in needed_by(found) if s in found.whole and s not in found.begun
-        )
+        StreamHeaders(self.pages).mend(s for s in needed_by(found) if s not in found.begun)
 
     def _signed(self, manifest: Manifest) -> Manifest:
         return self.pages.signing.sign(manifest) if self.pages.signing.keys is not None else manifest

@@ -133,7 +133,7 @@ class S3Session:
         orphans = self._collector.orphans(found, now)
         self._collector.delete(orphans, found, now - QUIET)
         self._collector.forget(found)
-        StreamHeaders(self.pages).mend(stream for stream in needed_by(found) if stream in found.whole)
+        StreamHeaders(self.pages).mend(needed_by(found))
         return (*map(str, orphans), *remove_leftovers(self))
 
     @property
