@@ -43,5 +43,5 @@ def test_who_comes_in_between_is_told_both_ways() -> None:
     require_settled([CLONE, replace(CLONE, state="ready")])
     with pytest.raises(Refused, match=r"finish it \(zbackup switch shop good\), or go back .* --undo\)"):
         require_settled([replace(CLONE, state="switching")])
-    with pytest.raises(Refused, match=r"finish it \(zbackup switch shop good --undo\), or go back"):
+    with pytest.raises(Refused, match=r"good --undo\), or go back \(zbackup switch shop good\)$"):
         require_settled([replace(CLONE, state="undoing")])

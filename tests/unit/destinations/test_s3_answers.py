@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import botocore
 import pytest
 from botocore.exceptions import (
     ClientError,
@@ -121,6 +122,7 @@ def test_a_stranger_is_told_at_once(asking: Server) -> None:
         assert "its certificate is not trusted: self-signed certificate; who may vouch" in str(found)
     count, found = asked(asking, *[SSLError(endpoint_url="http://there", error="handshake")] * 3)
     assert count == 3 and "certificate is not trusted" not in str(found)
+    assert str(found).startswith("no connection to http://there: ")
 
 
 @pytest.mark.parametrize(
@@ -184,6 +186,32 @@ def test_a_client_is_made_as_the_table_says() -> None:
     assert (config.connect_timeout, config.read_timeout, config.max_pool_connections) == (1, 2, 3)
     assert config.s3["addressing_style"] == "path" and config.proxies["https"] == "http://127.0.0.1:2"
     assert config.retries["total_max_attempts"] == 1
+    client.close()
+
+
+def test_what_a_table_leaves_open_is_left_to_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "from the environment")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    for name in ("AWS_SESSION_TOKEN", "AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    client = Server("b", S3.model_construct(region="us-east-1")).client
+    assert client._request_signer._credentials.access_key == "from the environment"
+    assert (
+        client.meta.endpoint_url.endswith("amazonaws.com") and client._endpoint.http_session._verify is True
+    )
+    assert client.meta.config.proxies is None and client.meta.config.s3["addressing_style"] == "auto"
+    client.close()
+
+
+def test_a_profile_that_is_not_there_is_told() -> None:
+    with pytest.raises(BucketRefused, match=r"no credentials for s3://b: .*nobody"):
+        Server("b", S3.model_construct(profile="nobody", region="us-east-1"))
+
+
+def test_who_may_vouch_is_asked() -> None:
+    file = Path(botocore.__file__).with_name("cacert.pem")
+    client = Server("b", S3.model_construct(region="us-east-1", ca_file=file)).client
+    assert client._endpoint.http_session._verify == str(file)
     client.close()
 
 
