@@ -1,4 +1,4 @@
-"""What counts as an instance's: its own datasets and what was once, and nothing of its clones or of others."""
+"""What counts as an instance's: its own datasets and those of before, and nothing of its clones or others."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -125,3 +125,5 @@ def test_switches_are_in_their_order_and_of_the_instance() -> None:
     datasets = {f"{ROOT}/{c.name}": {PROPERTY: c.to_property()} for c in (CLONE, DEV, other, older)}
     here = cast(Zfs, Fake({ROOT: {}} | datasets | {f"{ROOT}/bad": {PROPERTY: "{"}, f"{ROOT}/none": {}}))
     assert switches(here, ROOT, "shop") == (older, CLONE)
+    alone = cast(Zfs, Fake({ROOT: {}, f"{ROOT}/good": {PROPERTY: CLONE.to_property()}}))
+    assert switches(alone, ROOT, "shop") == (CLONE,)
