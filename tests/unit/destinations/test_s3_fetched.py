@@ -317,6 +317,19 @@ def test_a_receiver_that_was_cut_off_gets_the_rest(
         assert asked < 12
 
 
+def test_who_goes_on_with_an_object_gets_all_that_is_said_of_it(plain: Shop, tmp_path: Path) -> None:
+    """The object and its first block are at one place, and a segment begins between the two."""
+    blocks = (write(4, n * 4096, bytes([n]) * 64) for n in range(9))
+    content = whole([an_object(3), write(3, 0, bytes(800)), an_object(4), *blocks])
+    plain.ship(part(GUID), 1, content)
+    session = plain.session()
+    (step,) = session.stream_steps(session.copies().backups[0].snapshots)
+    session.fetch(step, token(GUID, 4, 0, 2 * SEGMENT + 100), into(tmp_path / "rest"), Meter())
+    told = received(content)
+    assert [record.position for record, _ in told[3:5]] == [(4, 0)] * 2
+    assert received((tmp_path / "rest").read_bytes())[1:] == told[3:]
+
+
 def test_what_was_cut_off_is_of_another_stream(plain: Shop, tmp_path: Path) -> None:
     plain.ship(part(GUID), 1, RESUMABLE)
     session = plain.session()
