@@ -15,6 +15,7 @@ from zbackup.model.added_log import AddedFile
 from zbackup.model.anchors import Anchor
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
+from zbackup.model.copying import Entrance
 from zbackup.model.errors import DatabaseError, LockNotTaken, NotRecoverable, VerificationFailed
 from zbackup.model.log import LogDamage, LogSpan, Searched, Transaction
 from zbackup.model.progress import Progress
@@ -242,6 +243,14 @@ class FakeRecovery:
 
     def serve(self, files: Files, serving: Serving) -> None:
         self._run(files, {}, {}, serving, "serve")
+
+    @contextmanager
+    def entered(self, files: Files, progress: Progress) -> Iterator[Entrance]:
+        self._run(files, {}, {}, Serving(), "enter")
+        try:
+            yield Entrance(socket=f"{files.run}/for-us-alone")
+        finally:
+            self.world.stop_clone(files.run.name)
 
     def connection(self, run: Path, port: int, user: str = "") -> tuple[str, str]:
         return f"{run}/socket", "mysql"
