@@ -8,10 +8,12 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from tests.fast.breaking import every_break
 from tests.fast.right import portrait
 from tests.fast.server import FakeRecovery
 from tests.fast.test_reconcile import unfinished
-from tests.fast.world import CLONES, World
+from tests.fast.test_restore_steps import is_locked
+from tests.fast.world import CLONES, World, unbroken
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.clones.clone_datasets import SNAPSHOT, describe, find_clone
 from zbackup.jobs.clones.lifecycle import start, stop, working_on
@@ -85,9 +87,19 @@ def test_who_works_on_it_or_its_parent_is_not_disturbed(
 ) -> None:
     monkeypatch.setattr(room, "PARENT_WAIT_S", 0.0)
     list(create(ctx, CreateOptions(name="child", parent="dev")))
+    seen: set[bool] = set()
+
+    def watched(argv: tuple[str, ...], mutates: bool, act: Callable[[], Any]) -> Any:
+        if mutates:
+            seen.add(is_locked(ctx.shared / "clone-child.lock") and is_locked(ctx.shared / "clone-dev.lock"))
+        return act()
+
+    world.passing = watched
+    reset([ctx], "child", latest=False)
+    assert seen == {True}
+    world.passing = unbroken
     with working_on(ctx, "dev", "zbackup clone promote"):
         refused(world, lambda: reset([ctx], "child", latest=False), Taken, "zbackup clone promote")
-    reset([ctx], "child", latest=False)
 
 
 def test_a_port_that_another_has_taken_is_not_given_to_a_server_that_was_stopped(
@@ -132,6 +144,39 @@ def test_one_of_a_moment_is_again_of_that_moment_or_of_the_newest_backup(world: 
     assert rows(world, "past") == world.content_of(newest) and not found.replayed
     assert newest.record.as_of and found.target == newest.record.as_of.isoformat()
     assert (found.backup, found.reached) == (newest.name, newest.record.position)
+
+
+def test_one_of_a_moment_that_is_half_reset_becomes_one_of_the_newest_backup(
+    world: World, ctx: Context
+) -> None:
+    moment = Moment(world.now - timedelta(seconds=90), "then", ZoneInfo("UTC"))
+    list(create(ctx, CreateOptions(name="past", moment=moment)))
+    newest = world.content_of(ctx.catalog().backups[-1])
+    for each in every_break(world, lambda: reset([ctx], "past", latest=False), ("killed before",)):
+        if not each.known:
+            reset([ctx], "past", latest=True)
+            assert rows(world, "past") == newest and not clone(ctx, "past").replayed, each
+
+
+def test_of_a_promoted_clone_of_a_moment_nothing_is_lost(world: World, ctx: Context) -> None:
+    """What was written since is copied, and not what it was when it was made."""
+    moment = Moment(world.now - timedelta(seconds=90), "then", ZoneInfo("UTC"))
+    list(create(ctx, CreateOptions(name="past", moment=moment)))
+    part = world.dataset_at("/srv/clones/past/0")
+    part.files["rows"] = (*part.files["rows"], 10**6)
+    promote([ctx], "past")
+    assert rows(world, "past")[-1] == 10**6
+
+
+def test_whose_files_a_clone_begins_with_is_told_to_its_server(
+    ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Production's as a snapshot held them, or what a server of ours has left."""
+    seen: list[bool] = []
+    monkeypatch.setattr(FakeRecovery, "adopt", lambda _, files, adoption, __: seen.append(adoption.recovered))
+    list(create(ctx, CreateOptions(name="two")))
+    list(create(ctx, CreateOptions(name="child", parent="dev")))
+    assert seen == [False, True]
 
 
 def test_what_is_not_kept_is_not_reset_to(world: World, ctx: Context) -> None:
