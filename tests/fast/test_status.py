@@ -1,0 +1,195 @@
+"""What `status` counts and judges: of this instance alone, within what was promised, while nobody works."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.fast.right import portrait
+from tests.fast.test_drill import POOL
+from tests.fast.test_reconcile import unfinished
+from tests.fast.world import T0, World
+from tests.unit.samples import backup
+from zbackup.jobs.archive.state import ArchiveState
+from zbackup.jobs.backup.snapshot import snapshot
+from zbackup.jobs.context import Context
+from zbackup.jobs.dev_clones.create import CreateOptions, create
+from zbackup.jobs.journal import Remembered
+from zbackup.jobs.watch import root_helper
+from zbackup.jobs.watch import status as room
+from zbackup.jobs.watch.root_helper import obey
+from zbackup.jobs.watch.status import Status, inspect, lost_of, written_a_day
+from zbackup.model.errors import Refused
+from zbackup.model.operator_notes import OperatorNotes, Pause
+from zbackup.model.retention import Retention, Span
+from zbackup.model.space import Space
+from zbackup.plan.health.advice_on_arrangements import Expected
+from zbackup.plan.recovery.window import Gap, RecoveryWindow
+from zbackup.zfs.facts import ZfsFacts
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def ctx(world: World, monkeypatch: pytest.MonkeyPatch) -> Context:
+    """One backup, and a pool with room."""
+    monkeypatch.setattr(ZfsFacts, "settings", lambda *_: ())
+    room_there = Space(data=1, snapshots=1, clones=0, available=1 << 40, pool=POOL)
+    monkeypatch.setattr(room, "space", lambda *_: room_there)
+    monkeypatch.setattr(room, "server_process", world.server_process)
+    made = world.context(retention=Retention(window=Span(10, "hour")))
+    snapshot(made)
+    return made
+
+
+def look(ctx: Context, *jobs: Remembered, expected: Expected | None = None, **more: Any) -> Status:
+    return inspect(ctx, expected or Expected(), jobs, daemon_runs=True, **more)
+
+
+def said(found: Status) -> dict[str, str]:
+    return {f.subject: f.text for f in found.findings}
+
+
+def test_it_is_of_this_instance_alone(world: World, ctx: Context) -> None:
+    list(create(ctx, CreateOptions(name="dev")))
+    unfinished(ctx, "theirs", kind="dev", state="ready", instance="wiki")
+    unfinished(ctx, "stopped", kind="dev", state="ready")
+    mine, theirs = (
+        Remembered(instance=name, job="snapshot", failures=3, message="no") for name in ("shop", "wiki")
+    )
+    before = portrait(world)
+    found = look(ctx, mine, theirs)
+    assert portrait(world) == before
+    assert (found.clones, found.servers, found.jobs) == (2, ("dev",), (mine,))
+    assert (found.backups, found.newest) == (1, ctx.catalog().backups[0])
+
+
+def test_what_is_promised_is_missed_and_what_is_older_or_was_switched_is_not(
+    world: World, ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.state.elapsed += 20 * HOUR
+    looked = world.now
+
+    def gap(cause: Any, hours: float) -> Gap:
+        end = looked - hours * HOUR
+        return Gap(after=end - HOUR, to=end, cause=cause, older="a", newer="b", why=f"{cause} {hours}")
+
+    gaps = (gap("purged", 19), gap("switch", 18), gap("purged", 5), gap("switch", 3))
+    reach = RecoveryWindow(ranges=(), gaps=gaps, saw_live_log=True)
+    monkeypatch.setattr(room, "inspect_window", lambda *_: (reach, ""))
+    found = look(ctx)
+    assert (found.gaps, found.switched) == (("purged 5",), ("switch 3",))
+    assert len(found.gap_keys) == 1 and found.gap_keys[0].startswith("purged after")
+
+
+def test_a_half_taken_backup_is_a_finding_only_when_nobody_is_taking_it(
+    world: World, ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot(ctx)
+    newest = ctx.catalog().backups[-1]
+    for part in newest.snapshots:
+        for fact in ("as_of", "complete_to"):
+            world.pools.snapshot_called(str(part)).properties.pop(f"zbackup:{fact}", None)
+    counted: list[int] = []
+    really = room.health.judge
+
+    def judge(facts: Any, expected: Expected) -> Any:
+        counted.append(facts.unfinished)
+        return really(facts, expected)
+
+    monkeypatch.setattr(room.health, "judge", judge)
+    with ctx.instance_lock("zbackup snapshot"):
+        assert "zbackup snapshot" in look(ctx).working
+    assert look(ctx).working == ""
+    assert counted == [0, 1]
+    lock_owner = iter(["", "zbackup snapshot (pid 7)"])
+    monkeypatch.setattr(room, "lock_owner", lambda _: next(lock_owner))
+    assert look(ctx).working == "zbackup snapshot (pid 7)", "it began while the backups were listed"
+
+
+def test_while_it_is_paused_no_snapshot_is_late(world: World, ctx: Context) -> None:
+    world.state.elapsed += 30 * HOUR
+    hourly = Expected(snapshot_every=3600.0)
+    assert "every 1 hour" in said(look(ctx, expected=hourly))["snapshots"]
+    pause = OperatorNotes(paused={"shop": Pause(until=world.now + HOUR)})
+    assert set(said(look(ctx, expected=hourly, notes=pause))) == {"paused"}
+
+
+def test_what_is_from_the_future_is_named(world: World, ctx: Context) -> None:
+    world.writing = False
+    newest = ctx.catalog().backups[-1]
+    for minutes, seen in ((-1, False), (-10, True)):
+        world.state.elapsed = newest.record.taken - T0 + timedelta(minutes=minutes)
+        assert any(newest.name in text for text in said(look(ctx)).values()) == seen
+
+
+def test_a_server_without_a_log_is_told_and_an_empty_instance_too(world: World, ctx: Context) -> None:
+    assert not any("binlog" in text for text in said(look(ctx)).values())
+    world.server.blockers = ("the binlog is off: set log_bin",)
+    snapshot(ctx)
+    assert any("the binlog is off" in text for text in said(look(ctx)).values())
+    empty = look(replace(ctx, instance="new"))
+    assert empty.newest is None and empty.backups == 0 and empty.health != "ok"
+
+
+def test_an_archive_that_is_ahead_of_the_clock_is_not_behind(ctx: Context) -> None:
+    now = ctx.clock.now()
+    state = ArchiveState(destination="vault", every=60, tried=now, archived=now)
+    for archived, ahead in ((now, False), (now + HOUR, True), (None, False)):
+        assert room._archive_facts(replace(state, archived=archived), now).ahead == ahead
+
+
+def test_what_is_lost_is_counted_from_the_first_backup_and_without_switches(
+    world: World, ctx: Context
+) -> None:
+    catalog, now = ctx.catalog(), world.now + 9 * HOUR
+    gap = Gap(after=now - 5 * HOUR, to=now - 3 * HOUR, cause="switch", older="a", newer="b", why="")
+    first = catalog.backups[0].record.since or catalog.backups[0].record.as_of
+    assert first
+    nothing = RecoveryWindow(ranges=(), gaps=(), saw_live_log=True)
+    assert lost_of(catalog, nothing, now - 99 * HOUR, now) == now - first
+    assert lost_of(catalog, replace(nothing, gaps=(gap,)), now - 99 * HOUR, now) == now - first - 2 * HOUR
+    purged = replace(gap, cause="purged")
+    assert lost_of(catalog, replace(nothing, gaps=(purged,)), now - 99 * HOUR, now) == now - first
+    unfinished = replace(catalog, backups=(*catalog.backups, backup(9, None, None)))
+    assert lost_of(unfinished, nothing, now - 99 * HOUR, now) == now - first
+    alone = [
+        replace(b, record=replace(b.record, server={"blockers": "it keeps no log"})) for b in catalog.backups
+    ]
+    assert lost_of(replace(catalog, backups=tuple(alone)), nothing, now - 99 * HOUR, now) == timedelta()
+
+
+def test_how_much_is_written_a_day_is_told_of_a_week_and_no_less_than_an_hour() -> None:
+    def taken(hours: float, written: int) -> Any:
+        made = backup(int(hours * 60) + 9999, 0, 0)
+        at = made.record.taken + hours * HOUR
+        parts = tuple(replace(s, written=written) for s in made.snapshots[:1])
+        return replace(made, record=replace(made.record, taken=at), snapshots=parts)
+
+    now = backup(1, 0, 0).record.taken + 24 * HOUR
+    assert written_a_day([], now) is written_a_day([taken(0, 5)], now) is None
+    assert written_a_day([taken(0, 5), taken(0.99, 7)], now) is None
+    assert written_a_day([taken(0, 5), taken(1, 7)], now) == 7 * 24
+    assert written_a_day([taken(-200, 5), taken(0, 9), taken(12, 7), taken(48, 99)], now) == 14
+
+
+def test_the_helper_does_what_it_is_asked_and_nothing_else(
+    ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What asks it is not root."""
+    line = '{"verb": "%s", "instance": "%s", "clone": "dev"}'
+    for verb, instance, why in (
+        ("destroy", "shop", "no such verb"),
+        ("end-lease", "wiki", "no such instance"),
+    ):
+        with pytest.raises(Refused, match=why):
+            obey(line % (verb, instance), {"shop": ctx})
+    answers: list[Any] = [None, ("it is busy", False), ("destroyed", True)]
+    monkeypatch.setattr(root_helper, "VERBS", {"end-lease": lambda *_: answers.pop(0)})
+    told = [obey(line % ("end-lease", "shop"), {"shop": ctx}) for _ in range(3)]
+    assert told == [
+        {"said": "", "done": False},
+        {"said": "it is busy", "done": False},
+        {"said": "destroyed", "done": True},
+    ]
