@@ -15,11 +15,13 @@ from zbackup.jobs.archive.state import ArchiveState
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.context import Context
 from zbackup.jobs.dev_clones.create import CreateOptions, create
+from zbackup.jobs.drills.verdicts import write_down
 from zbackup.jobs.journal import Remembered
 from zbackup.jobs.watch import root_helper
 from zbackup.jobs.watch import status as room
 from zbackup.jobs.watch.root_helper import obey
 from zbackup.jobs.watch.status import Status, inspect, lost_of, written_a_day
+from zbackup.model.drill import Verdict
 from zbackup.model.errors import Refused
 from zbackup.model.operator_notes import OperatorNotes, Pause
 from zbackup.model.retention import Retention, Span
@@ -81,6 +83,17 @@ def test_what_is_promised_is_missed_and_what_is_older_or_was_switched_is_not(
     found = look(ctx)
     assert (found.gaps, found.switched) == (("purged 5",), ("switch 3",))
     assert len(found.gap_keys) == 1 and found.gap_keys[0].startswith("purged after")
+
+
+def test_a_drill_that_failed_is_told_with_its_reason(ctx: Context) -> None:
+    newest = ctx.catalog().backups[-1]
+    failed = Verdict(
+        backup=newest.record.backup, name=newest.name, at=ctx.clock.now(), why="it does not open"
+    )
+    hourly = Expected(drills=(("", 3600.0),))
+    assert not any("it does not open" in text for text in said(look(ctx, expected=hourly)).values())
+    write_down(ctx, "", newest, failed)
+    assert any("it does not open" in text for text in said(look(ctx, expected=hourly)).values())
 
 
 def test_a_half_taken_backup_is_a_finding_only_when_nobody_is_taking_it(
