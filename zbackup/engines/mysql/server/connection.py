@@ -2,7 +2,6 @@
 
 import math
 import socket
-import ssl
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -16,6 +15,7 @@ from pymysql.protocol import OKPacketWrapper
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server.peer import opened_socket
 from zbackup.engines.mysql.server.privileges import grant, hint
+from zbackup.engines.mysql.server.tls_arguments import tls_arguments
 from zbackup.model.errors import DatabaseError
 
 # A limit on statements that the server's administrator has set is meant for applications. Either flavour
@@ -318,7 +318,7 @@ def _opened(options: ConnectOptions, *, flags: int = 0) -> "pymysql.Connection[D
         {"unix_socket": options.socket} if options.socket else {"host": options.host, "port": options.port}
     )
     # PyMySQL would encode text as Latin-1; servers compare bytes, and clients send UTF-8.
-    address |= _tls(options) | {"password": options.password().encode()}
+    address |= tls_arguments(options) | {"password": options.password().encode()}
     try:
         raw = pymysql.connect(
             **address,
@@ -344,26 +344,6 @@ def _opened(options: ConnectOptions, *, flags: int = 0) -> "pymysql.Connection[D
     except NO_ANSWER as wrong:
         raise DatabaseError(f"what answers at {options.where} is no MySQL or MariaDB: {wrong}") from None
     return raw
-
-
-def _tls(options: ConnectOptions) -> dict[str, Any]:
-    """PyMySQL's own arguments leave the server's name unchecked when no CA file is given."""
-    if options.socket:
-        return {"ssl_disabled": True}
-    if (tls := options.tls) is None:
-        return {}
-    try:
-        context = ssl.create_default_context(cafile=tls.ca)
-        if tls.cert:
-            context.load_cert_chain(tls.cert, tls.key)
-    except OSError as failure:
-        raise DatabaseError(f"cannot set up TLS to {options.where}: {failure}") from None
-    # The certificates that servers make for themselves lack what strict checking asks for.
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    if not tls.verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return {"ssl": context}
 
 
 def _code_and_text(failure: pymysql.MySQLError) -> tuple[int, str]:
