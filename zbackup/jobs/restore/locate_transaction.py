@@ -61,8 +61,8 @@ def _located(
             f"{name} is in {len(found)} logs, committed {times}: "
             "say which with --base, the backup to start from"
         )
-    [(transaction, logs)] = found.items()
-    return BeforeTransaction(name=name, transaction=transaction, logs=frozenset(logs))
+    [transaction] = found
+    return BeforeTransaction(name=name, transaction=transaction, logs=frozenset(found[transaction]))
 
 
 def _find(ctx: Context, files: FileSearch, name: TransactionName, log: KnownLog) -> Searched | None:

@@ -1,4 +1,4 @@
-"""What PyMySQL is told of encrypted connections."""
+"""Encrypted connections, in the words of PyMySQL."""
 
 import ssl
 from typing import Any
