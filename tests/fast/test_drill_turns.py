@@ -1,6 +1,6 @@
 """A drill on schedule: who it waits for, who makes it, what ends it, and where its verdict is."""
 
-import time
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -110,20 +110,27 @@ def test_who_is_not_root_asks_the_helper(ctx: Context, monkeypatch: pytest.Monke
 def test_what_ends_one_ends_it_for_good(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where it is so no more when that is looked at again; and nothing is ended without a reason."""
     killed: list[str] = []
-    monkeypatch.setattr(clone_datasets, "kill_server", lambda _, name: killed.append(name))
+    twice = threading.Event()
+
+    def kill(_: object, name: str) -> None:
+        killed.append(name)
+        if len(killed) > 1:
+            twice.set()
+
+    monkeypatch.setattr(clone_datasets, "kill_server", kill)
     unfinished(ctx, NAME)
 
-    def watched(gives_way: Callable[[], str]) -> None:
+    def watched(gives_way: Callable[[], str], limit_s: float) -> None:
         with polled_often(monkeypatch), Guard(gives_way).watching(ctx):
-            time.sleep(0.05)
+            twice.wait(limit_s)
             raise DatabaseError("the server is gone")
 
     with pytest.raises(DatabaseError):
-        watched(lambda: "")
+        watched(lambda: "", 0.05)
     assert killed == []
     once = iter(["a restore begins"])
     with pytest.raises(Postponed, match="a restore begins"):
-        watched(lambda: next(once, ""))
+        watched(lambda: next(once, ""), 60)
     assert len(killed) > 1, "another server may have been started"
 
 

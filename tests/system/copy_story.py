@@ -149,7 +149,7 @@ class CopyStory:
         assert contents(server, ["shop.lines"])["shop.lines"] == loss.rows["shop.lines"]
         assert server.sql(f"SELECT COUNT(*) FROM {kept}")[0][0] == 0
 
-    def test_indexes_come_one_after_the_other_where_there_is_no_room_to_sort_all(
+    def test_indexes_come_one_after_the_other_where_there_is_no_space_to_sort_all(
         self, house: House, loss: Loss
     ) -> None:
         """Sorting the three takes 8 MB, and one of them 4 (MariaDB: "Index for table … is corrupt")."""
@@ -158,12 +158,12 @@ class CopyStory:
         definition = server.sql("SHOW CREATE TABLE shop.wide")
         server.sql("DROP TABLE shop.wide")
         words = ("copy", CLONE, "shop.wide", "--json")
-        with _room_to_sort(house, "1m"):
+        with _space_to_sort(house, "1m"):
             assert "innodb_tmpdir" in house.zb(*words, "-q", config=loss.config).refused(7)
         assert server.checksum(["shop.wide"]) == {"shop.wide": None}, (
             "a table without its indexes has the name"
         )
-        with _room_to_sort(house, "5m"):
+        with _space_to_sort(house, "5m"):
             house.zb(*words, config=loss.config).data  # noqa: B018  checks the exit status
         assert server.checksum(["shop.wide"]) == wanted
         assert server.sql("SHOW CREATE TABLE shop.wide") == definition
@@ -337,15 +337,17 @@ def _all_of(name: str) -> str:
 
 
 @contextmanager
-def _room_to_sort(house: House, size: str) -> Iterator[None]:
-    """Production builds indexes in a directory with room for so much."""
+def _space_to_sort(house: House, size: str) -> Iterator[None]:
+    """Production builds indexes in a directory with space for so much."""
     small = house.home / "small"
     small.mkdir(exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=1777", "tmpfs", small], check=True)
-    house.server.sql("SET GLOBAL innodb_tmpdir = %s", str(small))
-    yield
-    house.server.sql("SET GLOBAL innodb_tmpdir = DEFAULT")
-    subprocess.run(["umount", "--lazy", small], check=True)
+    house.server.sql("SET GLOBAL innodb_tmpdir = %s", [str(small)])
+    try:
+        yield
+    finally:
+        house.server.sql("SET GLOBAL innodb_tmpdir = DEFAULT")
+        subprocess.run(["umount", "--lazy", small], check=True)
 
 
 def _unfinished(house: House) -> int:

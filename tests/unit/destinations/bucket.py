@@ -131,12 +131,16 @@ class MemoryBucket:
 
     def erase(self, key: str, which: Which = lambda key, written: True) -> None:
         self._ask("erase", key)
+        locked = []
         for found, (_, written, _) in sorted(self.objects.items()):
             below = key.endswith("/") and found.startswith(key)
             if (found == key or below) and which(found, written):
                 if found in self.locks:
-                    raise BucketRefused(f"delete {found} was refused: AccessDenied", "AccessDenied")
-                del self.objects[found]
+                    locked.append(found)
+                else:
+                    del self.objects[found]
+        if locked:
+            raise BucketRefused(f"delete {locked[0]} was refused: AccessDenied", "AccessDenied")
         self._did("erase", key)
 
     # what only tests do

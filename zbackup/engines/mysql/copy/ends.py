@@ -46,11 +46,15 @@ class Ends:
 
 
 def on_both(ends: Ends, in_clone: bytes, in_production: bytes) -> tuple[list[Row], list[Row]]:
-    """Ask both servers at once."""
+    """Ask both servers at once. Who stops meanwhile, as by Ctrl-C, does not wait for the clone's answer."""
     with ThreadPoolExecutor(max_workers=1) as other:
         there = other.submit(ends.clone.read, in_clone)
-        here = ends.production.read(in_production)
-        return there.result(), here
+        try:
+            here = ends.production.read(in_production)
+            return there.result(), here
+        except BaseException:
+            ends.clone.abort()
+            raise
 
 
 def sessions(

@@ -20,10 +20,9 @@ from zbackup.model.progress import Progress
 RENAME_TRIES = 12
 PAUSE_S = 5.0
 THERE_ALREADY = 1061
-NO_ROOM_TO_SORT = frozenset({1878, 1114, 1030, 1034})
-"""What building an index fails with where a server has no room to sort: on both 1878 (temporary file write
-failure), MySQL's 1030 (error 100 of InnoDB), MariaDB's 1034, which calls the index corrupt; and 1114, a table
-that is full."""
+NO_SPACE_TO_SORT = frozenset({1878, 1030, 1034})
+"""What building an index fails with where a server has no space to sort: on both 1878 (temporary file write
+failure), MySQL's 1030 (error 100 of InnoDB) and MariaDB's 1034, which calls the index corrupt."""
 BINLOG_UNSAFE = 1419
 """Triggers are for who has SUPER, unless log_bin_trust_function_creators is on (MySQL manual, there)."""
 
@@ -31,35 +30,41 @@ BINLOG_UNSAFE = 1419
 def add_keys(production: Connection, job: TableJob, brake: Brake) -> None:
     """Build the indexes that a filled table lacks, as far as an earlier run has not.
 
-    Where the lag of replicas counts they get one after the other: a replica is late by the whole statement.
+    Where the server has no space to sort all of them at once, one after the other is built, which takes the
+    space of the largest. Raise DatabaseError with what to do where that is too much.
     """
-    one_by_one = [[key] for key in job.keys]
-    for keys in one_by_one if brake.replicas else definition.built_at_once(job.keys):
+    for keys in definition.built_at_once(job.keys):
         brake.wait()
+        if not _built(production, job, keys):
+            for key in keys:
+                brake.wait()
+                _built(production, job, [key])
+
+
+def _built(production: Connection, job: TableJob, keys: Sequence[tuple[str, str]]) -> bool:
+    """Build several indexes, or tell that there is no space to sort so many at once."""
+    try:
         _when_free(partial(_add_missing, production, job, keys))
+    except StatementFailed as failure:
+        if failure.code not in NO_SPACE_TO_SORT:
+            raise
+        if len(keys) == 1:
+            raise DatabaseError(
+                f"the index {keys[0][0]} of {job.step.into} cannot be built: {failure}; the server may lack "
+                "space where it sorts (innodb_tmpdir, or else tmpdir): make space there, or set it to "
+                "another directory, and run the same command again"
+            ) from None
+        return False
+    return True
 
 
 def _add_missing(production: Connection, job: TableJob, keys: Sequence[tuple[str, str]]) -> None:
-    """Look each time: the server may still be at what a killed run began, and others wait.
-
-    Where there is no room to sort all of them at once, one after the other is built, which takes the room of
-    the largest. Raise DatabaseError with what to do where that is too much.
-    """
+    """Look each time: the server may still be at what a killed run began, and others wait."""
     missing = _missing(production, job, keys)
     while missing:
         try:
             production.execute(definition.add_keys(job.work, missing))
         except StatementFailed as failure:
-            if failure.code in NO_ROOM_TO_SORT and len(missing) > 1:
-                for key in missing:
-                    _add_missing(production, job, [key])
-                return
-            if failure.code in NO_ROOM_TO_SORT:
-                raise DatabaseError(
-                    f"the index {missing[0][0]} of {job.step.into} cannot be built: {failure}; the server "
-                    "may lack room where it sorts (innodb_tmpdir, or else tmpdir): make room there, or set "
-                    "it to another directory, and run the same command again"
-                ) from None
             left = _missing(production, job, keys)
             if failure.code != THERE_ALREADY or len(left) >= len(missing):
                 raise

@@ -82,7 +82,7 @@ def load_rows(ends: Ends, job: TableJob, after: Row | None) -> Filled:
         loading = Loading(ends, job, workers, deque(ends.loaders))
         if after:
             loading.filled.unproven.append((None, after))
-        ahead = _ahead(_portions(ends, job.table, after), loading.reading, give_up=ends.clone.cut)
+        ahead = _ahead(_portions(ends, job.table, after), loading.reading, give_up=ends.clone.abort)
         with closing(ahead) as portions:
             for portion in portions:
                 if portion.rows:

@@ -271,10 +271,14 @@ class RowConnection(Connection):
             cursor.execute(cast(str, statement))
             return None if cursor.warning_count else list(cursor.fetchall())
 
-    def cut(self) -> None:
-        """End the session from another thread than the one that waits for its answer, and gets an error."""
-        with suppress(OSError):
-            cast(Any, self._raw)._sock.shutdown(socket.SHUT_RDWR)
+    def abort(self) -> None:
+        """End the session from another thread than the one that waits for its answer, and gets an error.
+
+        One that has ended stays so.
+        """
+        if (sock := cast(Any, self._raw)._sock) is not None:
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
 
     def load(self, statement: bytes, data: bytes) -> tuple[int, int]:
         """Run a LOAD DATA LOCAL with `data` for its file; how many rows it wrote, and of how many things the
