@@ -43,6 +43,10 @@ def test_an_order_of_an_earlier_version_is_understood() -> None:
     tls = Tls(ca=Path("/etc/ca"))
     away = mysql.ConnectOptions(host="db", user="u", password=lambda: "hidden", tls=tls)
     order = applier_message.WatchOrder(connect=away, channels=("",), note=Path("/nowhere/n"), limit_s=1)
-    earlier = order.to_line().replace('"cert": null, "key": null', '"cert": "", "key": ""')
-    assert earlier != order.to_line()
-    assert applier_message.WatchOrder.from_line(earlier).connect.tls == tls
+    fsync = fsync_message.WatchOrder(
+        connect=mongodb.ConnectOptions(host="db", tls=tls), note=Path("/nowhere/n"), wait_s=1, hold_s=1
+    )
+    for each in (order, fsync):
+        earlier = each.to_line().replace('"cert": null, "key": null', '"cert": "", "key": ""')
+        assert earlier != each.to_line()
+        assert type(each).from_line(earlier).connect.tls == tls
