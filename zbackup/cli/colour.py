@@ -10,8 +10,8 @@ import sys
 
 GREEN, YELLOW, RED = "32", "33", "31"
 
-_RED = re.compile(r"\b(?:CRITICAL|FAILED|GAP)\b")
-_YELLOW = re.compile(r"\bWARNING\b|^ +warning(?=: )", re.MULTILINE)
+_RED = re.compile(r"\b(?:CRITICAL|FAILED|GAP)\b|(?<=: )critical(?=$| \()|^ +critical(?=: |  )", re.MULTILINE)
+_YELLOW = re.compile(r"\bWARNING\b|(?<=: )warning(?=$| \()|^ +warning(?=: |  )", re.MULTILINE)
 _GREEN = re.compile(r"(?<=: )ok(?=$| \()|^  ok(?=  )", re.MULTILINE)
 _PICTURE = re.compile(r"^restorable +[#x ]+$", re.MULTILINE)
 _RANGE, _MISSING = re.compile("#+"), re.compile("x+")

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from zbackup.cli import exit_status, logs, output, progress, tables
+from zbackup.cli import colour, exit_status, logs, output, progress, tables
 from zbackup.cli.bars import Bars
 from zbackup.cli.options import Options
 from zbackup.cli.progress import Lines, Notes, shown
@@ -328,3 +328,25 @@ def test_a_long_word_in_a_sentence_is_broken_before_times_and_sizes_are(
     assert max(map(len, lines)) <= 80
     assert sum(f"{BACKUP[0]}  {BACKUP[1]}  14.0 KiB" in line for line in lines) == 2
     assert "".join(line[61:] for line in lines[3:]).replace(" ", "") == label.replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    ("line", "painted"),
+    [
+        (
+            "Instance shop: ok (0 critical, 0 warnings)",
+            "Instance shop: {green}ok{end} (0 critical, 0 warnings)",
+        ),
+        ("Instance shop: critical", "Instance shop: {red}critical{end}"),
+        (
+            "Instance shop: warning (0 critical, 1 warning)",
+            "Instance shop: {yellow}warning{end} (0 critical, 1 warning)",
+        ),
+        ("  critical  log: it is off", "{red}  critical{end}  log: it is off"),
+        ("  warning   log: it is short", "{yellow}  warning{end}   log: it is short"),
+        ("  ok        log: critical of nothing", "{green}  ok{end}        log: critical of nothing"),
+    ],
+)
+def test_the_word_for_a_state_has_its_colour_and_no_other(line: str, painted: str) -> None:
+    colours = {"green": "\x1b[32m", "yellow": "\x1b[33m", "red": "\x1b[31m", "end": "\x1b[0m"}
+    assert colour.painted(line) == painted.format(**colours)

@@ -34,6 +34,7 @@ NOT_RUN = {
     ".venv/bin/python -m tests.containers -k encrypted": ENGINE,
     "editor /etc/zbackup/shop.password": BY_HAND,
     "mongodump --port 27018 ": NO_MONGOSH,
+    "mongorestore -u root ": NO_MONGOSH,
     "mongosh --port 27018 ": NO_MONGOSH,
     "zbackup restore --to-timestamp 1795240140,0 ": "tests/slow/test_cluster_by_hosts.py: three hosts",
     "zbackup restore --cluster shop --from ": "tests/slow/test_cluster_elsewhere.py: to a cluster time",
