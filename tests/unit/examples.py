@@ -2,7 +2,7 @@
 
 import os
 
-TIMES = float(os.environ.get("ZBACKUP_EXAMPLES", "0.4"))
+TIMES = float(os.environ.get("ZBACKUP_EXAMPLES", "0.3"))
 """By how much the numbers in the tests are multiplied."""
 
 
