@@ -279,6 +279,8 @@ def test_told_to_stop_it_waits_no_longer_than_it_may_and_the_next_start_heals(
     config = house.configure("daemon", schedule=schedule)
     with daemon(house, config) as run:
         wait_for_snapshots(house, 4)  # also the one that was under way, which ends by itself
+        # It may have been the last of them: then the next snapshot finishes it.
+        wait_until("all are finished", lambda: all(b["finished"] for b in house.backups()), 60)
         run.process.send_signal(signal.SIGTERM)
         assert run.end().rc == 0
     assert house.sessions() == []
