@@ -68,7 +68,7 @@ def live(house: House, config: Path, journal: Path, *, seconds: float, restart_e
     """Let it live so long, its starts and ends not counted; fails when a daemon ends by itself, or takes too
     long to end when it is told to."""
     left, starts = seconds, 0
-    with Load.start(house.server, 3, 60, journal) as load:
+    with Load.start(house.server, 3, 25, journal) as load:
         while left > 0:
             with logged_daemon(config, house.home / "daemon.log") as process:
                 starts += 1

@@ -28,7 +28,7 @@ def lock_held(house: MongoHouse, door: ZfsDoor, journal: Path) -> Iterator[Run]:
     # Who logs in under the lock may have to wait for its end.
     with (
         house.server.client() as witness,
-        mongo_load.start(house.server, threads=3, rate=60, journal=journal),
+        mongo_load.start(house.server, threads=3, rate=25, journal=journal),
     ):
         assert not locked(witness)
         command = house.begin("snapshot", config=config, environment=door.environment)

@@ -11,8 +11,6 @@ from tests.system.house import (
     House,
 )
 
-THREADS, RATE = 3, 80.0
-
 
 def application(**where: Any) -> "Connection[Any]":
     """The application's own login, which may write but is no administrator."""

@@ -37,7 +37,7 @@ def variant() -> Variant:
 def load(house: House) -> Iterator[Path]:
     """The server is written to all the time; the journal of it."""
     journal = house.home / "journal"
-    with Load.start(house.server, 2, 25, journal):
+    with Load.start(house.server, 2, 10, journal):
         yield journal
 
 
@@ -261,7 +261,7 @@ def test_told_to_stop_it_finishes_what_it_does(house: House, door: ZfsDoor, load
     assert ended.rc == 0, str(ended)
     assert taken(house) == before + 1
     assert all(b["finished"] for b in house.backups())
-    after_writing(load, 20)
+    after_writing(load, 8)
 
 
 def test_told_to_stop_it_waits_no_longer_than_it_may_and_the_next_start_heals(
@@ -275,17 +275,16 @@ def test_told_to_stop_it_waits_no_longer_than_it_may_and_the_next_start_heals(
         run.process.send_signal(signal.SIGTERM)
         ended = run.end(60)
     assert ended.rc == 1 and "daemon.gave_up" in events(ended.err), str(ended)
-    after_writing(load, 20)
+    after_writing(load, 8)
     config = house.configure("daemon", schedule=schedule)
     with daemon(house, config) as run:
         wait_for_snapshots(house, 4)  # also the one that was under way, which ends by itself
-        # It may have been the last of them: then the next snapshot finishes it.
-        wait_until("all are finished", lambda: all(b["finished"] for b in house.backups()), 60)
+        wait_until("the next has finished that one", lambda: all(b["finished"] for b in house.backups()), 60)
         run.process.send_signal(signal.SIGTERM)
         assert run.end().rc == 0
     assert house.sessions() == []
     assert [b["name"] for b in house.backups() if not (b["complete"] and b["finished"])] == []
-    after_writing(load, 20)
+    after_writing(load, 8)
 
 
 def test_it_finishes_the_log_snapshot_of_a_killed_restore(house: House, door: ZfsDoor) -> None:
@@ -326,7 +325,7 @@ def test_past_its_limit_it_leaves_and_nothing_is_locked(house: House, door: ZfsD
         run.process.send_signal(signal.SIGTERM)
         ended = run.end(5)
     assert ended.rc == 1 and events(ended.err)[-1] == "daemon.gave_up"
-    after_writing(load, 20, within=5)
+    after_writing(load, 8, within=5)
     wait_until("the late snapshot is there", lambda: not all(b["finished"] for b in house.backups()), 90)
     plain = house.configure("daemon", schedule={"snapshot": OFTEN})
     with daemon(house, plain):

@@ -21,6 +21,7 @@ SLOW = 8.0
 CEILING = 3
 AT_ONCE = 4.0
 """Seconds within which others must go on when the one who held the lock is dead."""
+THREADS, RATE = 3, 25.0
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +40,7 @@ def lock_held(house: House, door: ZfsDoor, load: House, journal: Path, **lock: o
     """A snapshot of `house` that waits at the door with the lock held, while `load` is written to."""
     door.slow("snapshot", SLOW)
     config = house.configure("ftwrl", lock={"kind": "ftwrl", **lock})
-    with Load.start(load.server, 3, 60, journal):
+    with Load.start(load.server, THREADS, RATE, journal):
         run = house.begin("snapshot", config=config, environment=door.environment)
         wait_until("the lock is held", lambda: door.waiting or run.process.poll() is not None, 90)
         assert door.waiting, str(run.end())
@@ -48,7 +49,7 @@ def lock_held(house: House, door: ZfsDoor, load: House, journal: Path, **lock: o
 
 def assert_stands_still(journal: Path) -> None:
     with pytest.raises(AssertionError, match="the load goes on"):
-        after_writing(journal, 20, within=1)
+        after_writing(journal, 2 * THREADS, within=1)
 
 
 def assert_next_run_is_well(house: House, before: set[str]) -> None:
@@ -65,7 +66,7 @@ def test_ctrl_c_lets_go_and_leaves_nothing(source: House, door: ZfsDoor, journal
     with lock_held(source, door, source, journal, hold="60s") as run:
         assert_stands_still(journal)
         run.signal_group(signal.SIGINT)
-        after_writing(journal, 20, within=AT_ONCE)
+        after_writing(journal, 10, within=AT_ONCE)
         ended = run.end(20)
         assert ended.refused(130) == "interrupted"
     assert source.snapshots() == before
@@ -77,7 +78,7 @@ def test_killed_with_its_children_it_lets_go(source: House, door: ZfsDoor, journ
     with lock_held(source, door, source, journal, hold="60s") as run:
         assert_stands_still(journal)
         run.signal_group(signal.SIGKILL)
-        after_writing(journal, 20, within=AT_ONCE)
+        after_writing(journal, 10, within=AT_ONCE)
         assert run.end(20).rc == -signal.SIGKILL
     assert_next_run_is_well(source, before)
 
@@ -89,7 +90,7 @@ def test_a_snapshot_that_comes_after_the_lock_is_never_a_backup(
     before = source.snapshots()
     with lock_held(source, door, source, journal, hold="60s") as run:
         run.process.kill()
-        after_writing(journal, 20, within=AT_ONCE)
+        after_writing(journal, 10, within=AT_ONCE)
         run.end(SLOW + 20)
         wait_until("the late snapshot is there", lambda: source.snapshots() != before, SLOW + 20)
     late = {name.partition("@")[2] for name in source.snapshots() - before}
@@ -101,7 +102,7 @@ def test_a_stopped_zbackup_loses_the_lock_at_its_ceiling(source: House, door: Zf
     before = source.snapshots()
     with lock_held(source, door, source, journal, hold=f"{CEILING}s") as run:
         run.process.send_signal(signal.SIGSTOP)
-        after_writing(journal, 20, within=CEILING + AT_ONCE)
+        after_writing(journal, 10, within=CEILING + AT_ONCE)
         run.process.send_signal(signal.SIGCONT)
         assert "zfs snapshot" in run.end(20).refused(3)
     assert_next_run_is_well(source, before)
@@ -112,7 +113,7 @@ def test_a_zfs_that_does_not_answer_is_given_up_at_the_ceiling(
 ) -> None:
     before = source.snapshots()
     with lock_held(source, door, source, journal, hold=f"{CEILING}s") as run:
-        after_writing(journal, 20, within=CEILING + AT_ONCE)
+        after_writing(journal, 10, within=CEILING + AT_ONCE)
         assert "no answer within" in run.end(20).refused(3)
     assert source.snapshots() == before
     assert_next_run_is_well(source, before)
@@ -123,7 +124,7 @@ def test_what_stands_by_and_does_not_answer_is_given_up_at_the_ceiling(source: H
     before = source.snapshots()
     source.server.sql("CREATE TABLE shop.locked (id INT)")
     config = source.configure("ftwrl", lock={"kind": "ftwrl", "hold": f"{CEILING}s"})
-    with Load.start(source.server, 3, 60, journal), source.server.connect() as session:
+    with Load.start(source.server, THREADS, RATE, journal), source.server.connect() as session:
         with session.cursor() as cursor:
             cursor.execute("LOCK TABLES shop.locked WRITE")
             run = source.begin("snapshot", config=config)
@@ -133,7 +134,7 @@ def test_what_stands_by_and_does_not_answer_is_given_up_at_the_ceiling(source: H
         ended = run.end(60).refused(3)
         assert "zfs snapshot" in ended
         assert "no answer within" in ended
-        after_writing(journal, 20, within=AT_ONCE)
+        after_writing(journal, 10, within=AT_ONCE)
     assert source.snapshots() == before
     assert_next_run_is_well(source, before)
 

@@ -95,7 +95,7 @@ def daemon(config: Path, log: Path, credentials: Mapping[str, str]) -> Iterator[
 def test_the_daemon_needs_no_root(house: House, config: Path, credentials: Mapping[str, str]) -> None:
     """It takes snapshots under load and prunes; root restores one, from the same locks and directories."""
     journal = house.home / "journal"
-    with Load.start(house.server, 2, 40, journal), daemon(config, house.home / "log", credentials):
+    with Load.start(house.server, 2, 15, journal), daemon(config, house.home / "log", credentials):
         wait_until("there are three backups", lambda: len(house.backups()) >= 3, 120)
         after_writing(journal, 20)
         moment = next_second()

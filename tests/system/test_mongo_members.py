@@ -50,7 +50,7 @@ def alone(pool: Pool) -> Iterator[MongoHouse]:
 def test_a_late_members_snapshot_is_as_of_what_it_had_applied(
     late: MongoHouse, primary: MongoServer, lock: str
 ) -> None:
-    with mongo_load.start(primary, rate=60, concern="journaled", journal=late.home / "journal") as load:
+    with mongo_load.start(primary, rate=25, concern="journaled", journal=late.home / "journal") as load:
         after_writing(load.journal, 60 * (LAG + 2))
         before = now()
         taken = late.snapshot(late.configure(lock, lock=lock))

@@ -51,7 +51,7 @@ def test_check_finds_nothing_wrong(house: MongoHouse) -> None:
 
 
 def test_under_the_lock_all_is_exact(house: MongoHouse, journal: Path) -> None:
-    with mongo_load.start(house.server, rate=100, journal=journal) as load:
+    with mongo_load.start(house.server, rate=40, journal=journal) as load:
         taken = house.snapshot(house.configure("fsync", lock="fsync"))
         after_writing(load.journal, 20)
     assert (taken["engine"], taken["lock"], taken["role"]) == ("mongodb", "fsync", "primary")
@@ -69,7 +69,7 @@ def test_under_the_lock_all_is_exact(house: MongoHouse, journal: Path) -> None:
 
 
 def test_without_a_lock_it_is_known_how_far_it_reaches(house: MongoHouse, journal: Path) -> None:
-    with mongo_load.start(house.server, rate=100, journal=journal):
+    with mongo_load.start(house.server, rate=40, journal=journal):
         words = typed("back-up-mongodb.md", "zbackup snapshot carts", {"carts": "shop"})
         taken = house.zb(*words, "--json").data[0]["snapshot"]
     assert taken["lock"] == "none" and taken["finished"]
@@ -114,7 +114,7 @@ def test_the_ceiling_aborts_a_snapshot_that_takes_too_long(
     before = house.snapshots()
     door.slow("snapshot", 60)
     config = house.configure("low", lock={"kind": "fsync", "hold": "3s"})
-    with mongo_load.start(house.server, threads=3, rate=60, journal=journal):
+    with mongo_load.start(house.server, threads=3, rate=25, journal=journal):
         result = house.zb("snapshot", config=config, environment=door.environment)
         assert result.rc in (3, 8), str(result)
         after_writing(journal, 20, within=AT_ONCE)
