@@ -68,7 +68,7 @@ demo-mongodb: setup lab ## the same with a real mongod and a dropped collection
 
 test: ## everything: the checks while the lab is built, then every test on real ZFS with real servers
 	$(MAKE) --no-print-directory -j 4 check guest servers
-	tests/lab/lab test -j 4 --timeout 25m --here tests/power/selftest_cuts.py --here tests/lab --here tests/destinations --here tests/browser \
+	tests/lab/lab test -j 5 --timeout 25m --here tests/power/selftest_cuts.py --here tests/lab --here tests/destinations --here tests/browser \
 	  tests/faults tests/system tests/attacks tests/platform
 	@if docker version >/dev/null 2>&1; then $(MAKE) --no-print-directory test-containers; \
 	else echo "No Docker engine answers, so nothing was run in containers: make test-containers brings an engine."; fi
