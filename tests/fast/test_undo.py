@@ -93,7 +93,7 @@ def ctx(world: World, undoer: FakeUndoer, monkeypatch: pytest.MonkeyPatch) -> Co
     place = Transaction(start=position(number), end=position(number + 1), committed=world.now)
     found = BeforeTransaction(name=NAME, transaction=place, logs=frozenset((first.record.log_id,)))
     monkeypatch.setattr(room, "locate", lambda *_: found)
-    monkeypatch.setattr(room, "search_log", lambda *_: iter(()))
+    monkeypatch.setattr(room, "search_behind", lambda *_: iter(()))
     world.notes.clear()
     return made
 

@@ -304,8 +304,6 @@ class CopyStory:
 
 def _transaction(server: DatabaseServer, *statements: str, image: str = "FULL") -> str:
     """Do all this in one transaction; where it begins in the log."""
-    # MariaDB's log knows no finer time: what was altered in the same second counts as altered since.
-    next_second()
     connection = server.connect(autocommit=False)
     with connection.cursor() as cursor:
         cursor.execute(f"SET binlog_row_image = '{image}', binlog_format = 'ROW'")

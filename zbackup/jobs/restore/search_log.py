@@ -9,12 +9,14 @@ from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.lifecycle import working_on
 from zbackup.jobs.clones.temporary import log_clone
 from zbackup.jobs.context import Context, live_files
-from zbackup.jobs.restore.known_logs import known_logs
+from zbackup.jobs.restore.known_logs import UNKNOWN, known_logs
+from zbackup.jobs.restore.locate_transaction import search_by_name
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.clone import Clone
 from zbackup.model.errors import DatabaseError, NotRecoverable, Refused, VerificationFailed, ZbackupError
 from zbackup.model.log import position_of
-from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
+from zbackup.model.log_entry import Kind, LogEntry, LogFilter, LogRead
+from zbackup.model.target import BeforeTransaction
 from zbackup.plan.clones.clone_name import search_name
 from zbackup.plan.recovery.coverage import log_known
 
@@ -45,6 +47,24 @@ def search_log(ctx: Context, wanted: LogFilter) -> Iterator[Found]:
         yield from _in_files(ctx, search, log.files, wanted)
     if not wanted.backwards:
         yield from lacking
+
+
+def search_behind(ctx: Context, subject: BeforeTransaction, kinds: frozenset[Kind]) -> Iterator[Found]:
+    """Tell what of these kinds was done behind a transaction, and what was read of each file.
+
+    Its own log tells by its order, which is exact. Nothing orders the transaction and another log (of the
+    time before a RESET, or of a server that took over): whatever has its commit time or a later one counts.
+    """
+    search = search_by_name(ctx, subject.name)
+    unread: list[str] = []
+    logs = list(known_logs(ctx, ctx.catalog(), unread=unread.append))
+    by_order = LogFilter(kinds=kinds, after=subject.transaction.end)
+    by_time = LogFilter(kinds=kinds, since=subject.transaction.committed)
+    for log in reversed(logs):
+        # A log of which no backup holds the beginning may be another one by now.
+        own = log.id != UNKNOWN and log.id in subject.logs
+        yield from _in_files(ctx, search, log.files, by_order if own else by_time)
+    yield from (_not_read(ctx, by_time, why) for why in unread)
 
 
 def in_one_backup(ctx: Context, catalog: Catalog, backup: Backup, wanted: LogFilter) -> Iterator[Found]:

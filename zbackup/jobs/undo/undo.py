@@ -13,14 +13,14 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.copy.copy import copier_of
 from zbackup.jobs.restore.known_logs import known_logs
 from zbackup.jobs.restore.locate_transaction import locate
-from zbackup.jobs.restore.search_log import require_all_read, search_log
+from zbackup.jobs.restore.search_log import require_all_read, search_behind
 from zbackup.jobs.undo.on_a_clone import on_a_clone
 from zbackup.model.backup import BackupFiles
 from zbackup.model.copying import Entrance
 from zbackup.model.errors import NotRecoverable, Refused
 from zbackup.model.event_log import log
 from zbackup.model.log import ClusterTime, Transaction
-from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
+from zbackup.model.log_entry import LogEntry, LogRead
 from zbackup.model.moment import local_text
 from zbackup.model.target import BeforeTransaction, RestoreTarget
 from zbackup.model.transaction_name import TransactionName
@@ -112,7 +112,7 @@ def _subject(ctx: Context, undoer: Undoer, name: TransactionName | ClusterTime) 
     if isinstance(name, ClusterTime):
         return _Subject(name=str(name), transaction=undoer.find(name), before=name)
     found = locate(ctx, name)
-    altered = altered_since(search_log(ctx, _definitions(found.transaction)), found.transaction, ctx.zone)
+    altered = altered_by(search_behind(ctx, found, frozenset({"ddl"})), ctx.zone)
     return _Subject(name=str(name), transaction=found.transaction, before=found, altered=altered)
 
 
@@ -160,15 +160,8 @@ def _log_files(ctx: Context, found: BeforeTransaction) -> tuple[BackupFiles, ...
     raise NotRecoverable(f"the log that holds {found.name} was pruned just now")
 
 
-def _definitions(subject: Transaction) -> LogFilter:
-    return LogFilter(kinds=frozenset({"ddl"}), since=subject.committed)
-
-
-def altered_since(
-    found: Iterable[LogEntry | LogRead], subject: Transaction, zone: ZoneInfo
-) -> dict[str, str]:
-    """Map tables to the change of their definition behind the transaction, by their names in small
-    letters.
+def altered_by(found: Iterable[LogEntry | LogRead], zone: ZoneInfo) -> dict[str, str]:
+    """Map tables to the first change of their definition in this log, by their names in small letters.
 
     Raise what kept the log from being read as a whole.
     """
@@ -177,8 +170,6 @@ def altered_since(
     for each in found:
         if isinstance(each, LogRead):
             reads.append(each)
-            continue
-        if each.transaction == subject:
             continue
         at, name = local_text(each.transaction.committed, zone), each.transaction
         for touched in each.tables:
