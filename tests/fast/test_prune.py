@@ -1,10 +1,12 @@
 """A prune, broken at every change; here, and at a destination."""
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -12,10 +14,15 @@ from tests.fast.breaking import Break, every_break
 from tests.fast.right import portrait, require_nothing_left, require_well
 from tests.fast.world import World
 from zbackup.jobs.backup.end_keep import end_keep, find_kept
-from zbackup.jobs.backup.prune import prune
+from zbackup.jobs.backup.prune import PruneReport, prune
 from zbackup.jobs.backup.snapshot import SnapshotOptions, snapshot
+from zbackup.jobs.clones import lifecycle as clones
 from zbackup.jobs.context import Context
+from zbackup.jobs.restore.local_source import LOCAL
+from zbackup.jobs.restore.options import RestoreOptions
+from zbackup.jobs.restore.restore import restore
 from zbackup.model.errors import NotFound, ZbackupError
+from zbackup.model.moment import Moment
 from zbackup.model.record import from_properties
 from zbackup.model.retention import CONDEMNED, Retention, Span
 
@@ -111,6 +118,36 @@ def test_one_that_is_held_stays_and_the_others_go(world: World, ctx: Context) ->
         raise AssertionError from failure
     assert str(held) in {str(s) for s in world.pools.all_snapshots()}
     assert len(ctx.catalog().backups) == 3
+
+
+@pytest.mark.parametrize("sees", [True, False])
+def test_the_log_that_a_restore_reads_is_left_with_a_word_on_who_reads_it(
+    world: World, ctx: Context, sees: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where prune may not look at the restore's process, as root's from the daemon's user."""
+    if not sees:
+        monkeypatch.setattr("zbackup.jobs.backup.pins.inside", lambda _: [])
+    first, second, third, *_ = ctx.catalog().backups
+    between = Moment(world.server.times[world.content_of(second)[-2]], "then", ZoneInfo("UTC"))
+    reports = list[PruneReport]()
+
+    def watched(argv: tuple[str, ...], _: bool, act: Callable[[], object]) -> object:
+        if argv[1] == "recover":
+            reports.append(prune(ctx))
+        return act()
+
+    world.passing = watched
+    restore(ctx, between, RestoreOptions(name="r1"), LOCAL)
+    [report] = reports
+    assert report.destroyed == (third,), "the first is the clone's origin"
+    [skipped] = report.skipped
+    assert skipped.backup == second
+    does = "being read by" if sees else "in use, maybe by"
+    who = f"zbackup restore (pid {os.getpid()}), which works on the clone r1: left for the next prune"
+    assert skipped.why == f"{second.snapshots[1]} is {does} {who}"
+    assert [b.record.backup for b in prune(ctx).destroyed] == [second.record.backup]
+    clones.destroy([ctx], "r1")
+    assert prune(ctx).destroyed == (first,)
 
 
 def test_what_is_half_gone_and_held_by_now_stays_condemned(world: World, ctx: Context) -> None:

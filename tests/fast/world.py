@@ -4,6 +4,7 @@ Whatever changes anything passes World.door, where it can be broken. All that th
 back for the next trial.
 """
 
+import os
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -164,8 +165,9 @@ class World:
 
     def inside(self, directory: str) -> list[tuple[int, str]]:
         """See zbackup.proc.open_files."""
-        snapshots = self.dataset_at(directory.removesuffix("/.zfs")).snapshots.values()
-        return [(7, "zbackup")] if any(each.looked_into for each in snapshots) else []
+        mount, _, inner = directory.partition("/.zfs")
+        read = [n for n, s in self.dataset_at(mount).snapshots.items() if s.looked_into]
+        return [(os.getpid(), "zbackup")] if (Path(inner).name in read if inner else read) else []
 
     @contextmanager
     def kept_mounted(self, path: Path) -> Iterator[None]:
@@ -379,6 +381,7 @@ def at_the_doors(current: Callable[[], World]) -> Iterator[None]:
         "zbackup.destinations.zfs_destination.read_content": lambda *a: current().read_content(*a),
         "zbackup.jobs.dev_clones.promote.transfer": lambda *a: current().transfer(*a),
         "zbackup.jobs.ship.verify_at.read_content": lambda *a: current().read_content(*a),
+        "zbackup.jobs.backup.pins.inside": lambda directory: current().inside(directory),
         "zbackup.jobs.switch.inspect.inside": lambda directory: current().inside(directory),
         "zbackup.jobs.switch.service.run": lambda *a, **k: current().run(*a, **k),
         "zbackup.zfs.datasets.BUSY_PAUSE_S": 0.0,

@@ -6,7 +6,8 @@ from typing import Any, cast
 
 from tests.unit.plan.test_log_snapshots import base, log_only
 from zbackup.clock import SystemClock
-from zbackup.jobs.backup.prune import drop_replaced_logs, pins
+from zbackup.jobs.backup.pins import pins
+from zbackup.jobs.backup.prune import drop_replaced_logs
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
 from zbackup.model.errors import CommandFailed, DatasetBusy
@@ -38,7 +39,13 @@ class Pool:
 
 
 def context(pool: Pool) -> Context:
-    return cast(Context, SimpleNamespace(zfs=cast(Any, pool), clones="tank/clones", clock=SystemClock()))
+    made = SimpleNamespace(zfs=cast(Any, pool), clones="tank/clones", clock=SystemClock(), catalog=not_again)
+    return cast(Context, made)
+
+
+def not_again() -> None:
+    """Nobody can look a second time: that is no failure of its own."""
+    raise CommandFailed(("zfs", "list"), 1, "no")
 
 
 def test_exactly_those_go() -> None:

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from zbackup.catalog.local import Catalog
+from zbackup.jobs.backup.pins import in_use, pins
 from zbackup.jobs.context import Context
 from zbackup.model.archive import ArchivedFile
 from zbackup.model.backup import Backup
-from zbackup.model.errors import CommandFailed, DatasetNotFound, NotFound, PoolReadOnly
+from zbackup.model.errors import CommandFailed, DatasetBusy, DatasetNotFound, NotFound, PoolReadOnly
 from zbackup.model.event_log import log
 from zbackup.model.retention import CONDEMNED
 from zbackup.model.snapshot import Snapshot
@@ -159,26 +160,6 @@ def _failure(ctx: Context, backup: Backup) -> str:
     return why
 
 
-def pins(ctx: Context, backups: Sequence[Backup]) -> dict[str, list[str]]:
-    """By Record.backup, why something besides the policy needs a backup: holds, and clones made from it."""
-    holds = ctx.zfs.holds([s for b in backups for s in b.snapshots])
-    found: dict[str, list[str]] = {}
-    for backup in backups:
-        tags = dict.fromkeys(tag for s in backup.snapshots for tag in holds.get(s.guid, ()))
-        clones = dict.fromkeys(clone for s in backup.snapshots for clone in s.clones)
-        why = [f"held by {tag}" for tag in tags]
-        why += [f"origin of clone {name}" for name in dict.fromkeys(_clone_name(ctx, c) for c in clones)]
-        if why:
-            found[backup.record.backup] = why
-    return found
-
-
-def _clone_name(ctx: Context, dataset: str) -> str:
-    """A clone of zbackup's by its name, which its datasets lie below; any other by its dataset."""
-    below = dataset.removeprefix(f"{ctx.clones}/")
-    return below.partition("/")[0] if below != dataset else dataset
-
-
 def _freed(ctx: Context, backups: Sequence[Backup]) -> int | None:
     try:
         return ctx.zfs.destroying_frees([s for b in backups for s in b.snapshots])
@@ -219,7 +200,10 @@ def _destroy(ctx: Context, backup: Backup) -> str:
         if len(backup.record.members) > 1 and not _is_marked(marked):
             ctx.zfs.mark_snapshot(marked, CONDEMNED, ctx.clock.now().isoformat())
         for snapshot in (*reversed(others), marked):
-            _destroy_one(ctx, snapshot)
+            try:
+                _destroy_one(ctx, snapshot)
+            except DatasetBusy as busy:
+                return in_use(ctx, backup, snapshot, busy)
     except PoolReadOnly:
         raise  # that concerns all of them, and skipping them one by one would only hide it
     except (CommandFailed, NotFound) as failure:
