@@ -54,7 +54,10 @@ class Stream:
 
 @dataclass(slots=True, eq=False)
 class FileSystem:
-    """`mounted` is where, None for nowhere; `users` have files open in it; `partial` arrived in part."""
+    """`mounted` is where, None for nowhere; `users` have files open in it; `partial` arrived in part.
+
+    A `volume` is none, and takes a name as one does.
+    """
 
     name: str
     guid: int
@@ -68,6 +71,7 @@ class FileSystem:
     mounted: str | None = None
     users: set[str] = field(default_factory=set)
     partial: Stream | None = None
+    volume: bool = False
 
     @property
     def newest(self) -> Snapshot | None:

@@ -18,6 +18,9 @@ from zbackup.jobs.clones.claim import everywhere, forget_if_never_made, free_por
 from zbackup.jobs.clones.clone_datasets import describe, find_clone, in_sight_of, open_again
 from zbackup.jobs.context import Context
 from zbackup.jobs.dev_clones.create import CreateOptions, create
+from zbackup.jobs.restore.local_source import LOCAL
+from zbackup.jobs.restore.options import RestoreOptions
+from zbackup.jobs.restore.restore import plan_restore, restore
 from zbackup.model.clone import INTENT
 from zbackup.model.cloning import Mask
 from zbackup.model.errors import CommandFailed, DatasetBusy, Refused, Taken
@@ -49,6 +52,19 @@ def test_a_name_is_taken_wherever_there_is_one(world: World, ctx: Context) -> No
         for values in ({"kind": "dev"}, {"port": 4001}):
             with pytest.raises(kind, match=name):
                 unfinished(ctx, name, **values)
+    assert portrait(world) == before
+
+
+@pytest.mark.parametrize("name", ["r1", "r1.log"])
+def test_a_restore_and_its_dry_run_are_refused_the_name_of_a_volume(
+    world: World, ctx: Context, name: str
+) -> None:
+    """Which is not among the file systems below the clones' dataset."""
+    world.pools.create(f"{CLONES}/{name}", {}).volume = True
+    latest, before = LOCAL.latest(ctx, RestoreOptions()), portrait(world)
+    for job in (plan_restore, restore):
+        with pytest.raises(Taken, match=f"{CLONES}/{name} exists and is no clone of zbackup's"):
+            job(ctx, latest, RestoreOptions(name="r1"))
     assert portrait(world) == before
 
 

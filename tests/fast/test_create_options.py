@@ -146,8 +146,11 @@ def test_what_cannot_be_read_or_is_no_clone_keeps_its_name(world: World, ctx: Co
     world.pools.datasets[f"{CLONES}/odd"].properties["zbackup:clone"] = "nonsense"
     odd = CreateOptions(name="odd")
     refused(world, [lambda: plan_create(ctx, odd), lambda: make(ctx, odd)], Refused, "odd cannot be read")
-    foreign = CreateOptions(name="foreign")
-    refused(world, [lambda: make(ctx, foreign)], Taken, "foreign exists and is no clone of zbackup's")
+    world.pools.create(f"{CLONES}/disk", {}).volume = True
+    for name in ("foreign", "disk"):
+        wanted = CreateOptions(name=name)
+        said = f"{name} exists and is no clone of zbackup's"
+        refused(world, [lambda it=wanted: plan_create(ctx, it), lambda it=wanted: make(ctx, it)], Taken, said)  # type: ignore[misc]
 
 
 def test_names_that_nobody_said_are_the_next_ones(ctx: Context) -> None:
@@ -158,6 +161,12 @@ def test_names_that_nobody_said_are_the_next_ones(ctx: Context) -> None:
     )
     (made,) = make(ctx, CreateOptions())
     assert made.clone.name == "shop-dev2"
+
+
+def test_a_volume_s_name_is_passed_over(world: World, ctx: Context) -> None:
+    world.pools.create(f"{CLONES}/shop-dev1", {}).volume = True
+    assert plan_create(ctx, CreateOptions(count=2)).names == ("shop-dev2", "shop-dev3")
+    assert [made.clone.name for made in make(ctx, CreateOptions(count=2))] == ["shop-dev2", "shop-dev3"]
 
 
 def test_a_plan_says_what_it_would_be_made_of(world: World, ctx: Context) -> None:

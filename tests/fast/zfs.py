@@ -99,7 +99,7 @@ class FakeZfs:
             deep = "-r" in words.flags
             datasets = self.pools.below(root) if deep else [self.pools.file_system(root)]
             for each in datasets:
-                if kinds & {"filesystem", "all"}:
+                if kinds & {"volume" if each.volume else "filesystem", "all"}:
                     found.append((each, each.name))
                 if "snapshot" in kinds and (deep or "-d" in words.options):
                     found += [(s, f"{each.name}@{s.name}") for s in each.snapshots.values()]

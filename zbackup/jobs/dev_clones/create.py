@@ -84,6 +84,8 @@ def plan_create(ctx: Context, options: CreateOptions) -> CreatePlan:
     for clone, dataset in others:
         if clone.name in names and clone.state != "building":
             raise _taken(dataset.name, clone.name)
+    for name in set(names) - {clone.name for clone, _ in others}:
+        _require_nobodys(ctx, name)
     _require_ports(ctx, options, others)
     masks = tuple(str(step) for step in ctx.cloning.mask)
     if options.moment:
@@ -256,8 +258,22 @@ def _wanted(ctx: Context, options: CreateOptions) -> tuple[str, ...]:
     taken = names_taken(ctx)
     names: list[str] = []
     for name in numbered(options.name, options.count):
-        names.append(name or next_name(ctx.instance, taken | set(names)))
+        names.append(name or _next_free(ctx, taken | set(names)))
     return tuple(names)
+
+
+def _next_free(ctx: Context, taken: set[str]) -> str:
+    """The next name that is nobody's: what is no clone is passed over, as when clones are made."""
+    passed: set[str] = set()
+    while ctx.zfs.exists(f"{ctx.clones}/{(name := next_name(ctx.instance, taken | passed))}"):
+        passed.add(name)
+    return name
+
+
+def _require_nobodys(ctx: Context, name: str) -> None:
+    """Raise Taken when what has the name is no clone: also a volume, which is not among the file systems."""
+    if ctx.zfs.exists(wanted := f"{ctx.clones}/{name}"):
+        raise foreign(wanted)
 
 
 @contextmanager
@@ -288,7 +304,6 @@ def _clear(ctx: Context, name: str) -> Clones:
     Returns what is below the instance's clones dataset, as it was before.
     """
     listings = list_everywhere(ctx)
-    own, wanted, removed = listings[0], f"{ctx.clones}/{name}", set[str]()
     require_readable(listings, name)
     for clone, dataset in readable(listings):
         if clone.name not in (name, log_name(name)):
@@ -297,10 +312,8 @@ def _clear(ctx: Context, name: str) -> Clones:
             raise _taken(dataset.name, clone.name)
         ctx.progress.note(f"removing what a killed run left of {clone.name}")
         clone_datasets.destroy(ctx, clone, dataset)
-        removed.add(dataset.name)
-    if wanted in own.datasets - removed:
-        raise foreign(wanted)
-    return own
+    _require_nobodys(ctx, name)
+    return listings[0]
 
 
 def _taken(dataset: str, name: str) -> Taken:

@@ -2,7 +2,7 @@
 
 from zbackup.catalog.local import read_clones
 from zbackup.jobs.clones import clone_datasets
-from zbackup.jobs.clones.claim import everywhere, require_free_port
+from zbackup.jobs.clones.claim import everywhere, foreign, require_free_port
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.model.clone import Clone
@@ -62,8 +62,10 @@ def require_unused(ctx: Context, name: str, options: RestoreOptions) -> list[tup
         own = f"{ctx.clones}/{wanted}"
         if found and found[0].state == "building":
             leftovers.append(found)
-        elif own in there.datasets:
+        elif found:
             raise _taken(own, wanted)
+        elif ctx.zfs.exists(own):
+            raise foreign(own)  # a volume, too, which is not among the file systems that were listed
         for each in elsewhere:
             if each.zfs.exists(dataset := f"{each.clones}/{wanted}"):
                 raise _taken(dataset, wanted)
