@@ -10,6 +10,7 @@ from tests.unit.destinations.test_s3_sealing import HERE, KEYS, MANIFEST, PLAIN,
 from zbackup.destinations.s3.encryption import Scope, parse_key
 from zbackup.destinations.s3.layout import BEGUN, MOST_NAME, Layout
 from zbackup.destinations.s3.manifest_schema import (
+    PartPage,
     Segment,
     StreamIndex,
     begun_from,
@@ -89,6 +90,27 @@ def test_a_manifest_is_signed_or_says_nothing_of_it(page: Any, changes: dict[str
     assert manifest_from(changed(SIGNED, {"version": 2, "root": ...}), "it").version == 2
     with pytest.raises(VerificationFailed):
         manifest_from(changed(page, changes), "it")
+
+
+def test_a_page_has_its_own_words_and_not_those_of_our_fields() -> None:
+    """Else two pages of different bytes would say the same, and only one of them what is documented."""
+    part = PartPage(
+        dataset="tank", snapshot="s", guid=1, base=None, size=1, stored=1, raw=False, stream_sha256=bytes(32)
+    )
+    index = StreamIndex(begun=SEALED, size=0, segments=(), signature="00")
+    forms = (
+        (begun_from, SEALED, b'"line":', b'"dataset":'),
+        (begun_from, SEALED, b'"seal":', b'"signature":'),
+        (whole_from, index, b'"line":', b'"dataset":'),
+        (whole_from, index, b'"seal":', b'"signature":'),
+        (manifest_from, SIGNED.model_copy(update={"parts": (part,)}), b'"line":', b'"dataset":'),
+        (manifest_from, SIGNED, b'"seal":', b'"signature":'),
+    )
+    for read, page, ours, other in forms:
+        written = to_json(page)
+        assert read(written, "it") == page
+        with pytest.raises(VerificationFailed, match="cannot be understood"):
+            read(written.replace(ours, other), "it")
 
 
 def test_a_page_may_have_either_hash() -> None:

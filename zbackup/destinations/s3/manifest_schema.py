@@ -259,7 +259,8 @@ def manifest_from(body: bytes | bytearray, where: str) -> Manifest:
 
 def _read(kind: type[PageT], body: bytes | bytearray, where: str) -> PageT:
     try:
-        return kind.model_validate_json(body)
+        # Ours are made by the names of the fields; what is read has the words of the page, and no others.
+        return kind.model_validate_json(body, by_alias=True, by_name=False)
     except ValidationError as wrong:
         first = wrong.errors(include_url=False, include_input=False)[0]
         # A name in it may be anybody's, of any length.
