@@ -48,7 +48,11 @@ def main(order: str) -> None:
 
 def _end_first() -> None:
     """Be what Linux ends first where memory runs out, and not production's server, which is larger most often
-    (proc(5), oom_score_adj). Nobody needs to be root for that."""
+    (proc(5), oom_score_adj). Nobody needs to be root for that.
+
+    A server stays so to its end, that of a promoted clone, too: what becomes production (zbackup switch) is
+    never this process, but one that production's own service starts.
+    """
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
 
