@@ -5,7 +5,12 @@ from collections.abc import Mapping
 from zbackup.proc.memory import available
 
 SHARE = 4
-"""The divisor of the free memory: no more than that part of it is taken."""
+"""The divisor of the free memory: no more than that part of it is taken.
+
+What is free is asked at each start. A pool takes its memory as it fills, so recoveries that start within the
+same seconds see the same memory as free. No count is kept: drills come one at a time, a pool has no more than
+twice the redo log, and where that is too much after all, Linux ends one of them before production's server.
+"""
 
 _DIGITS = 19
 """Of an exabyte."""
