@@ -57,17 +57,25 @@ def wishes(**more: Any) -> Wishes:
 
 
 def found(
-    monkeypatch: pytest.MonkeyPatch, *processes: Process, named: tuple[str, ...] = (), cut: int = 0
+    monkeypatch: pytest.MonkeyPatch,
+    *processes: Process,
+    named: tuple[str, ...] = (),
+    cut: int = 0,
+    says: str = "8.4.3",
+    elsewhere: tuple[str, ...] = (),
+    apart: bool = False,
 ) -> Any:
-    """Discover; and the sockets that were connected to."""
+    """Discover; and the sockets that were connected to. Servers answer what one `says`, but at sockets that
+    lie `elsewhere`, behind which is another process; `apart`: they have a network of their own."""
     asked: list[str] = []
 
     def greeting(path: str) -> str:
         asked.append(path)
-        return "8.4.3"
+        return says
 
     monkeypatch.setattr(discover, "running", lambda *_: (list(processes), cut))
-    monkeypatch.setattr(discover, "listens", lambda path, pid: True)
+    monkeypatch.setattr(discover, "listens", lambda path, pid: path not in elsewhere)
+    monkeypatch.setattr(discover, "shares_network", lambda pid: not apart)
     monkeypatch.setattr(discover, "greeting", greeting)
     zfs = cast(Any, Homes())
     servers, passed = discover.discover(zfs, Path("/run/zbackup"), named, lambda _: [cast(Any, Says())])
@@ -85,6 +93,43 @@ def test_of_one_that_is_named_no_other_socket_is_tried(monkeypatch: pytest.Monke
     one = process(1000, sockets=("/s/a", "/s/b", "/s/c"))
     (seen,), _, asked = found(monkeypatch, one, named=("/s/b",))
     assert (seen.where, asked) == ("/s/b", ["/s/b"])
+
+
+MONGOD = "/usr/bin/mongod"
+
+
+@pytest.mark.parametrize(
+    ("where", "facts"),
+    [
+        ("127.0.0.1:27017", {"program": MONGOD, "sockets": (), "ports": (("0.0.0.0", 27017),)}),
+        ("127.0.0.1:27018", {"program": MONGOD, "ports": (("127.0.0.1", 27018), ("::1", 27018))}),
+        ("::1:27017", {"program": MONGOD, "sockets": (), "ports": (("10.0.0.1", 27017), ("::", 27017))}),
+        ("/s/a", {"program": MONGOD, "ports": (("10.0.0.1", 27017),)}),
+        ("/s/a", {"sockets": ("/s/b", "/s/a"), "ports": (("0.0.0.0", 3306),)}),
+    ],
+)
+def test_an_ordinary_users_server_is_reached_by_the_address_that_is_shown(
+    monkeypatch: pytest.MonkeyPatch, where: str, facts: dict[str, Any]
+) -> None:
+    """Of a mongod by its port, as for the system's: the daemon has a /tmp of its own."""
+    one = process(1000, **facts)
+    (shown,), _, asked = found(monkeypatch, one)
+    assert (shown.where, shown.login, asked) == (where, "refused", [])
+    (reached,), passed, _ = found(monkeypatch, one, named=(where,))
+    assert (reached.where, reached.login, passed) == (where, "admin", ())
+
+
+def test_an_ordinary_users_server_that_nobody_here_can_reach_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ports = (("10.0.0.1", 27017),)
+    for one in (
+        process(1000, sockets=(), ports=(("0.0.0.0", 3306),)),
+        process(1000, program=MONGOD, sockets=(), ports=ports),
+        process(1000, sockets=()),
+    ):
+        servers, (passed,), asked = found(monkeypatch, one)
+        assert (servers, asked) == ((), []) and "answers at no socket" in passed.why
 
 
 def test_it_is_said_that_not_all_were_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

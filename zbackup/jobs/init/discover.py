@@ -86,15 +86,16 @@ def is_ordinary(server: Server) -> bool:
 
 
 def _stranger(process: Process, named: Collection[str]) -> Server | None:
-    """An ordinary user's server as the kernel shows it alone; None when it is named, or listens nowhere."""
+    """An ordinary user's server as the kernel shows it alone, at the address by which it would be reached;
+    None when it is named, or listens nowhere here."""
     asked = _asked_for(process, named)
     if asked.sockets or asked.ports:
         return None
     engine = PROGRAMS[Path(process.program).name]
+    if engine == "mongodb" and (found := _at_port(process)):
+        return found
     if process.sockets:
         return Server(process=process, engine=engine, version="", socket=min(process.sockets))
-    for host, port in process.ports:
-        return Server(process=process, engine=engine, version="", host=host, port=port)
     return None
 
 
@@ -124,13 +125,21 @@ def _reach(process: Process) -> Server | None:
 
 def _reach_mongod(process: Process) -> Server | None:
     """By its port where it has one: the daemon's unit has a /tmp of its own, where mongod's socket is not."""
-    if shares_network(process.pid):
-        for host, port in process.ports:
-            if host in HERE:
-                return Server(process=process, engine="mongodb", version="", host=_here(host), port=port)
+    if found := _at_port(process):
+        return found
     for path in process.sockets[:MOST_SOCKETS]:
         if listens(path, process.pid):
             return Server(process=process, engine="mongodb", version="", socket=path)
+    return None
+
+
+def _at_port(process: Process) -> Server | None:
+    """A mongod that can be reached from this host alone, or from everywhere."""
+    if not shares_network(process.pid):
+        return None
+    for host, port in process.ports:
+        if host in HERE:
+            return Server(process=process, engine="mongodb", version="", host=_here(host), port=port)
     return None
 
 
