@@ -1,6 +1,7 @@
 """Whoever runs a server on this host, root neither waits for him, nor believes him, nor passes him over
 silently."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,8 +11,9 @@ import pytest
 from zbackup.cli import init
 from zbackup.cli.init_options import Wishes
 from zbackup.cli.init_plan import draft, known_hosts_line, with_known_host
+from zbackup.config.load import parse
 from zbackup.engines.mysql.server import account
-from zbackup.jobs.init import administrators, discover, receiving
+from zbackup.jobs.init import accounts, administrators, discover, receiving
 from zbackup.model.errors import Refused
 from zbackup.model.setup import Process, Server
 
@@ -96,6 +98,22 @@ def test_of_one_that_is_named_no_other_socket_is_tried(monkeypatch: pytest.Monke
 
 
 MONGOD = "/usr/bin/mongod"
+
+
+@pytest.mark.parametrize("uid", [110, 1000])
+def test_a_port_in_another_network_is_not_the_one_of_this_host(
+    monkeypatch: pytest.MonkeyPatch, uid: int
+) -> None:
+    """A container's mongod is not taken for the one that has its port here, and is configured already."""
+    ports = (("0.0.0.0", 27017),)
+    far = process(uid, program=MONGOD, sockets=("/s/far",), ports=ports)
+    known = parse("[instance.carts]\nengine = 'mongodb'\ndatasets = ['tank/carts']\n", "here")
+    (seen,), _, _ = found(monkeypatch, far, apart=True)
+    assert (seen.where, accounts.configured(seen, known)) == ("/s/far", "")
+    (seen,), _, _ = found(monkeypatch, far)
+    assert (seen.where, accounts.configured(seen, known)) == ("127.0.0.1:27017", "carts")
+    servers, (passed,), _ = found(monkeypatch, replace(far, sockets=()), apart=True)
+    assert servers == () and "is it in a container?" in passed.why
 
 
 @pytest.mark.parametrize(

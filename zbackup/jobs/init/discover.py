@@ -61,7 +61,7 @@ def discover(
     if cut:
         why = f"{cut} more processes that run a database server: too many of one user, or of all, to look at"
         passed.append(Passed(process=None, why=why))
-    for process in processes:
+    for process in map(_with_our_ports, processes):
         if any(is_below(socket, str(run_dir)) for socket in process.sockets):
             continue
         if process.uid >= ORDINARY_UID and (stranger := _stranger(process, named)):
@@ -97,6 +97,11 @@ def _stranger(process: Process, named: Collection[str]) -> Server | None:
     if process.sockets:
         return Server(process=process, engine=engine, version="", socket=min(process.sockets))
     return None
+
+
+def _with_our_ports(process: Process) -> Process:
+    """Without ports in another network, such as a container's: who listens at that port here is another."""
+    return process if shares_network(process.pid) else replace(process, ports=())
 
 
 def _asked_for(process: Process, named: Collection[str]) -> Process:
@@ -135,8 +140,6 @@ def _reach_mongod(process: Process) -> Server | None:
 
 def _at_port(process: Process) -> Server | None:
     """A mongod that can be reached from this host alone, or from everywhere."""
-    if not shares_network(process.pid):
-        return None
     for host, port in process.ports:
         if host in HERE:
             return Server(process=process, engine="mongodb", version="", host=_here(host), port=port)
