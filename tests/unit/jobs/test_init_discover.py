@@ -14,7 +14,7 @@ from zbackup.cli.init_plan import draft, known_hosts_line, with_known_host
 from zbackup.config.load import parse
 from zbackup.engines.mysql.server import account
 from zbackup.jobs.init import accounts, administrators, discover, receiving
-from zbackup.model.errors import Refused
+from zbackup.model.errors import DatabaseError, Refused
 from zbackup.model.setup import Process, Server
 
 KEY = "ssh-ed25519 " + "A" * 68
@@ -97,7 +97,52 @@ def test_of_one_that_is_named_no_other_socket_is_tried(monkeypatch: pytest.Monke
     assert (seen.where, asked) == ("/s/b", ["/s/b"])
 
 
+def test_what_zbackup_started_itself_is_neither_offered_nor_passed_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clone = process(110, sockets=("/run/zbackup/shop-drill/mysql.sock",))
+    assert found(monkeypatch, clone) == ((), (), [])
+
+
+def test_nobody_connects_to_what_runs_as_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    servers, (passed,), asked = found(monkeypatch, process(0))
+    assert (servers, asked) == ((), []) and "runs as root" in passed.why
+
+
+def test_a_server_is_reached_at_the_socket_that_it_answers_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind another of the same name may be somebody else's server, who is not even greeted."""
+    one = process(sockets=("/s/a", "/s/b"), ports=(("0.0.0.0", 3306),))
+    (seen,), passed, asked = found(monkeypatch, one, named=("/s/other",), elsewhere=("/s/a",))
+    assert (seen.where, seen.engine, seen.login, asked) == ("/s/b", "mysql", "admin", ["/s/b"])
+    servers, (passed,), asked = found(monkeypatch, one, elsewhere=("/s/a", "/s/b"))
+    assert (servers, asked) == ((), []) and "answers at no socket" in passed.why
+    servers, (passed,), _ = found(monkeypatch, one, says="")
+    assert servers == () and "answers at no socket" in passed.why
+
+
+def test_a_mysqld_may_be_a_mariadb(monkeypatch: pytest.MonkeyPatch) -> None:
+    (seen,), _, _ = found(monkeypatch, process(), says="5.5.5-10.11.18-MariaDB-log")
+    assert seen.engine == "mariadb"
+
+
 MONGOD = "/usr/bin/mongod"
+
+
+@pytest.mark.parametrize(
+    ("where", "facts"),
+    [
+        ("127.0.0.1:27017", {"ports": (("127.0.0.1", 27017),)}),
+        ("127.0.0.1:27018", {"ports": (("10.0.0.1", 27017), ("0.0.0.0", 27018))}),
+        ("::1:27017", {"ports": (("::", 27017),)}),
+        ("/s/a", {"ports": (("10.0.0.1", 27017),)}),
+        ("/s/b", {"sockets": ("/s/gone", "/s/b")}),
+    ],
+)
+def test_a_mongod_is_reached_by_its_port_on_this_host_or_else_by_its_socket(
+    monkeypatch: pytest.MonkeyPatch, where: str, facts: dict[str, Any]
+) -> None:
+    (seen,), _, asked = found(monkeypatch, process(program=MONGOD, **facts), elsewhere=("/s/gone",))
+    assert (seen.where, seen.engine, seen.login, asked) == (where, "mongodb", "admin", [])
 
 
 @pytest.mark.parametrize("uid", [110, 1000])
@@ -114,6 +159,13 @@ def test_a_port_in_another_network_is_not_the_one_of_this_host(
     assert (seen.where, accounts.configured(seen, known)) == ("127.0.0.1:27017", "carts")
     servers, (passed,), _ = found(monkeypatch, replace(far, sockets=()), apart=True)
     assert servers == () and "is it in a container?" in passed.why
+
+
+def test_of_one_that_is_named_no_other_port_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    two = (("127.0.0.1", 27017), ("127.0.0.1", 27018))
+    one = process(1000, program=MONGOD, sockets=(), ports=two)
+    (seen,), _, _ = found(monkeypatch, one, named=("127.0.0.1:27018",))
+    assert (seen.where, seen.login) == ("127.0.0.1:27018", "admin")
 
 
 @pytest.mark.parametrize(
@@ -173,6 +225,50 @@ def test_a_place_counts_that_is_the_users_or_has_open_files(tmp_path: Path) -> N
     seen = discover.seen(one, cast(Any, Homes()), [said])
     assert seen.doubted == ("/etc",) and "/etc" not in seen.homes
     assert {str(own), str(opened)} <= set(seen.homes)
+
+
+class Answers(Says):
+    """A server as one who asks it sees it: open, or only for some."""
+
+    def __init__(self, *, is_open: bool = False, refuses: str = "") -> None:
+        super().__init__()
+        self.is_open, self.refuses = is_open, refuses
+
+    def inspect(self) -> tuple[str, tuple[str, ...], bool]:
+        if self.refuses:
+            raise DatabaseError(self.refuses)
+        return "8.4.3", self.places, self.is_open
+
+
+@pytest.mark.parametrize(("is_open", "login"), [(True, "open"), (False, "admin")])
+def test_the_first_who_is_let_in_tells_what_a_server_is(is_open: bool, login: str) -> None:
+    """And the same one makes the account."""
+    no, yes = cast(Any, Answers(refuses="not you")), cast(Any, Answers(is_open=is_open))
+    one = replace(server(), login="refused", homes={})
+    seen = discover.seen(one, cast(Any, Homes()), [no, yes, no])
+    assert (seen.login, seen.version, seen.problem, seen.homes) == (
+        login,
+        "8.4.3",
+        "",
+        {"/data": "tank/data"},
+    )
+    assert discover.first_admitted([no, yes, no]) is yes
+    assert discover.first_admitted([no, no, yes]) is yes
+
+
+def test_where_nobody_is_let_in_it_is_said_why_and_what_the_kernel_shows() -> None:
+    no = cast(Any, Answers(refuses="not you"))
+    seen = discover.seen(replace(server(), login="refused", homes={}), cast(Any, Homes()), [no])
+    assert (seen.login, seen.problem, seen.homes) == ("refused", "not you", {"/data": "tank/data"})
+    assert discover.first_admitted([no]) is no
+
+
+def test_what_a_server_names_and_is_not_there_is_neither_its_own_nor_doubted(tmp_path: Path) -> None:
+    """Nor does anything that it could name end the look."""
+    (tmp_path / "loop").symlink_to("loop")
+    names = [str(tmp_path / "not begun"), str(tmp_path / "loop"), f"{tmp_path}/\0"]
+    seen = discover.seen(server(), cast(Any, Homes()), [cast(Any, Says(*names))])
+    assert (seen.doubted, seen.homes) == ((), {"/data": "tank/data"})
 
 
 def drafted(*servers: Server, ask: bool = False, **more: Any) -> Any:

@@ -30,8 +30,7 @@ def _is(server: Server, instance: Instance) -> bool:
             return True
     elif not instance.uri and instance.tcp_port in {port for _, port in server.process.ports}:
         return True
-    homes = [home for home in server.homes.values() if home]
-    return any(_overlap(home, dataset) for home in homes for dataset in instance.datasets)
+    return any(_overlap(home, dataset) for home in server.homes.values() for dataset in instance.datasets)
 
 
 def _overlap(one: str, other: str) -> bool:

@@ -20,8 +20,8 @@ def administrator(server: Server, user: str, password: str | None) -> Administra
         return MongoAdministrator(
             connect=MongoConnectOptions(
                 socket=server.socket,
-                host=server.host or "127.0.0.1",
-                port=server.port or 27017,
+                host=server.host,
+                port=server.port,
                 user=user,
                 password=None if password is None else lambda: password,
             ),

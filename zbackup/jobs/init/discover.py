@@ -5,6 +5,7 @@ is named. Until then nobody connects to it: it could keep us waiting, or hear wh
 """
 
 import contextlib
+import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -157,7 +158,7 @@ def seen(server: Server, zfs: Zfs, administrators: Sequence[Administrator]) -> S
         except (DatabaseError, Refused) as failure:
             problem = str(failure)
             continue
-        own, doubted = _own(_existing(paths), server.process)
+        own, doubted = _own(paths, server.process)
         homes = zfs.homes(list(dict.fromkeys([*own, *directories])))
         login: Literal["open", "admin"] = "open" if is_open else "admin"
         return replace(server, version=version, homes=homes, login=login, problem="", doubted=doubted)
@@ -175,22 +176,13 @@ def first_admitted(administrators: Sequence[Administrator]) -> Administrator:
 
 def _own(paths: Sequence[str], process: Process) -> tuple[list[str], tuple[str, ...]]:
     """Tell paths that belong to the server's user, or have files that it has open, from those that it only
-    names: root would let the daemon prune what lies there."""
+    names: root would let the daemon prune what lies there. What is not there is neither: a server may name a
+    log that it has not begun, and anything at all."""
     own: list[str] = []
     doubted: list[str] = []
     for path in paths:
-        with contextlib.suppress(OSError):
-            real = Path(path).resolve()
-            has_open = any(is_below(each, str(real)) for each in process.directories)
-            (own if has_open or real.stat().st_uid == process.uid else doubted).append(path)
+        with contextlib.suppress(OSError, ValueError):
+            real = os.path.realpath(path, strict=True)
+            has_open = any(is_below(each, real) for each in process.directories)
+            (own if has_open or Path(real).stat().st_uid == process.uid else doubted).append(path)
     return own, tuple(doubted)
-
-
-def _existing(paths: tuple[str, ...]) -> list[str]:
-    """The directories that a server names and that are there: it may name a log that it has not begun."""
-    found = []
-    for path in paths:
-        with contextlib.suppress(OSError):
-            if Path(path).exists():
-                found.append(path)
-    return found

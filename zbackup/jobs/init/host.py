@@ -42,7 +42,7 @@ def inspect() -> HostFacts:
 
 def own_program() -> str:
     """The path that this zbackup is started by."""
-    started = Path(sys.argv[0]) if sys.argv and sys.argv[0] else Path(WRITTEN_PROGRAM)
+    started = Path(sys.argv[0])
     if started.name == "zbackup" and started.is_absolute() and started.is_file():
         return str(started)
     return shutil.which("zbackup") or WRITTEN_PROGRAM

@@ -25,8 +25,8 @@ def inspect(zfs: Zfs, dataset: str, user: str) -> tuple[set[str], bool, int]:
         known = {d.name for d in zfs.filesystems(pool)}
     except DatasetNotFound:
         raise NotFound(f"there is no pool {pool} on this host; see zpool list") from None
-    quota = zfs.values(dataset, "quota")[0] if dataset in known else "0"
-    return known, found is not None, int(quota) if quota.isdecimal() else 0
+    quota = int(zfs.values(dataset, "quota")[0]) if dataset in known else 0
+    return known, found is not None, quota
 
 
 def act(steps: Sequence[Step], runner: Runner = run) -> None:
