@@ -34,7 +34,7 @@ def copy_of_the_project() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="mutants-") as made:
         home = Path(made)
         ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
-        for name in ("zbackup", "tests", "docs"):
+        for name in ("zbackup", "tests", "docs", "systemd"):
             shutil.copytree(ROOT / name, home / name, ignore=ignored)
         for name in ("pyproject.toml", "config.example.toml", "README.md", "Makefile"):
             shutil.copy(ROOT / name, home / name)
