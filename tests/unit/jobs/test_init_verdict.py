@@ -1,8 +1,12 @@
 """The verdict of `zbackup init` on the daemon, by what systemd, ZFS and the journal say."""
 
+import grp
+import os
+import pwd
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -45,6 +49,65 @@ def test_a_dataset_that_is_gone_hides_nothing_of_the_others(settings: Settings) 
     assert lacking.exit_status == 9
 
 
+def allowed(monkeypatch: pytest.MonkeyPatch, who: str) -> None:
+    """On every dataset there is what the daemon needs, for these."""
+
+    def allow(argv: Sequence[str], *, mutates: bool, timeout: float) -> str:
+        return f"---- Permissions on {argv[-1]} ----\nLocal permissions:\n\t{who} {ALL}\n"
+
+    monkeypatch.setattr(verdict, "run", allow)
+
+
+def looked(tmp_path: Path, *names: str) -> None:
+    """The daemon has looked at these instances."""
+    now = datetime.now(UTC)
+    Journal(tmp_path).write([Remembered(instance=name, job="watch", last=now) for name in names])
+
+
+def test_a_daemon_with_all_its_rights_that_has_looked_does_its_work(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowed(monkeypatch, "user nobody-s")
+    looked(tmp_path, "gone", "shop")
+    assert list(verdict.verdict(settings, SystemClock(), Silent())) == []
+
+
+@pytest.mark.parametrize(("group", "lacking"), [("own", 0), ("main", 0), ("others", 2)])
+def test_a_right_of_a_group_is_the_daemons_where_it_belongs_to_that(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str, lacking: int
+) -> None:
+    groups = [SimpleNamespace(gr_name=name, gr_gid=gid) for gid, name in enumerate(("main", "own", "others"))]
+    monkeypatch.setattr(pwd, "getpwnam", lambda name: SimpleNamespace(pw_name=name, pw_gid=0))
+    monkeypatch.setattr(os, "getgrouplist", lambda name, gid: [gid, 1])
+    monkeypatch.setattr(grp, "getgrall", lambda: groups)
+    allowed(monkeypatch, f"group {group}")
+    looked(tmp_path, "gone", "shop")
+    told = [str(each) for each in verdict.verdict(settings, SystemClock(), Silent())]
+    assert len(told) == lacking and all("may not do with tank/" in each for each in told)
+
+
+def test_an_instance_without_a_schedule_is_not_the_daemons_to_back_up(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_hand = (
+        f"daemon = {{state_dir = '{tmp_path}'}}\n[instance.x]\nengine = 'mysql'\ndatasets = ['tank/gone']\n"
+    )
+    monkeypatch.setattr(verdict, "LIMIT_S", 0.0)
+    assert list(verdict.verdict(parse(by_hand, "here"), SystemClock(), Silent())) == []
+
+
+def test_a_daemon_that_has_ended_is_said_to(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it had looked at everything before."""
+    monkeypatch.setattr(host, "service_user", lambda: "root")
+    monkeypatch.setattr(host, "is_active", lambda: False)
+    for names in ((), ("gone", "shop")):
+        looked(tmp_path, *names)
+        (ended,) = verdict.verdict(settings, SystemClock(), Silent())
+        assert "the daemon has ended" in str(ended) and ended.exit_status
+
+
 def test_what_the_daemons_user_wrote_into_its_journal_is_cut_and_none_of_it_raises(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,3 +148,21 @@ def test_it_says_whom_it_waits_for(
     assert list(verdict.verdict(settings, SystemClock(), told)) == []
     waiting = "waiting until the daemon has looked at"
     assert told.phases == [f"{waiting} gone, shop (at most 120 s)", f"{waiting} gone (at most 120 s)", ""]
+
+
+def test_whom_it_waits_for_is_said_once(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the daemon takes."""
+    monkeypatch.setattr(host, "service_user", lambda: "root")
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            looked(tmp_path, "gone", "shop")
+
+    monkeypatch.setattr(verdict.time, "sleep", sleep)
+    told = Told(Journal(tmp_path), [])
+    assert list(verdict.verdict(settings, SystemClock(), told)) == []
+    assert len(pauses) == 3 and len(told.phases) == 2 and told.phases[-1] == ""
