@@ -35,7 +35,7 @@ def follow(ctx: Context, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
             elif each.damaged:
                 raise VerificationFailed(each.problem)
             else:
-                if after and each.end and position_of(each.end) < position_of(after):
+                if each.end and position_of(each.end) < position_of(after):
                     ctx.progress.note("the server began its log again, which is shown from its beginning")
                 after = each.end or after
 
@@ -58,11 +58,9 @@ def largest(found: Iterator[LogEntry | LogRead], count: int) -> Iterator[LogEntr
         if isinstance(each, LogRead):
             yield each
             continue
-        row = (each.size, -number, each)
-        if len(heap) < count:
-            heapq.heappush(heap, row)
-        elif row > heap[0]:
-            heapq.heapreplace(heap, row)
+        heapq.heappush(heap, (each.size, -number, each))
+        if len(heap) > count:
+            heapq.heappop(heap)
     yield from (entry for _, _, entry in sorted(heap, reverse=True))
 
 
@@ -73,3 +71,4 @@ def rows_of(ctx: Context, name: TransactionName) -> Iterator[str]:
         if log.id in before.logs:
             yield from search.images(log.files, before.transaction)
             return
+    raise NotRecoverable(f"the log that {name} is in was not found again: try again")
