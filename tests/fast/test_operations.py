@@ -2,7 +2,7 @@
 
 import json
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,20 +14,23 @@ import structlog
 from structlog.testing import capture_logs
 
 from tests.fast.right import require_well
-from tests.fast.world import World
+from tests.fast.world import T0, World
 from zbackup.cli import cloner
 from zbackup.cli.cloner import obey
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.clones import lifecycle
 from zbackup.jobs.clones.clone_datasets import describe, find_clone
 from zbackup.jobs.context import Context
+from zbackup.jobs.operations.act import act
 from zbackup.jobs.operations.order import parse
 from zbackup.jobs.operations.record import Operations
 from zbackup.jobs.restore.restore import RestoreReport, restore
 from zbackup.model.cloning import CloneRules
-from zbackup.model.errors import NotFound, Refused, ZbackupError
+from zbackup.model.errors import NotFound, Refused, UsageError, ZbackupError
+from zbackup.model.log import Transaction
 from zbackup.model.operation import Operation
 
+ASKED = {"id": "ab" * 16, "who": "ann", "instance": "shop", "clone": "", "at": "", "lease": ""}
 RULES = CloneRules(lease=3600.0, ports=(23100, 23103))
 
 
@@ -36,14 +39,15 @@ class Desk:
 
     def __init__(self, world: World, home: Path) -> None:
         self.world, self.operations, self.number = world, Operations(home / "run"), 0
+        self.rules, self.instances = RULES, ["shop"]
 
     def contexts(self) -> Sequence[Context]:
-        return [self.world.context(cloning=RULES)]
+        return [self.world.context(instance=name, cloning=self.rules) for name in self.instances]
 
     def order(self, verb: str, clone: str = "", **fields: str) -> tuple[dict[str, str], Operation | None]:
         """What is answered at once, and what came of it."""
         self.number += 1
-        asked = {"id": f"{self.number:032x}", "who": "ann", "instance": "shop", "at": "", "lease": ""}
+        asked = ASKED | {"id": f"{self.number:032x}"}
         order = parse(json.dumps(asked | {"verb": verb, "clone": clone} | fields))
         ours, theirs = socket.socketpair()
         with ours, theirs:
@@ -96,8 +100,11 @@ def test_a_clone_is_made_kept_reset_and_destroyed(desk: Desk) -> None:
     assert "lease ends 2024-05-02" in named.said
     assert "2024-05-03" in desk.done("extend", "mine", lease="172800").said
     assert desk.done("reset", "mine").said.startswith("mine is as zbackup-")
+    before = desk.done("reset", "mine").said
     snapshot(desk.world.context())
-    assert desk.done("reset", "mine", at="latest").state == "done"
+    newest = desk.contexts()[0].catalog().backups[-1].name
+    assert newest not in before and desk.done("reset", "mine").said == before
+    assert desk.done("reset", "mine", at="latest").said == f"mine is as {newest} again"
     told, nothing = desk.order("connect", "mine")
     assert (told["address"].startswith("mysql://zbackup_clone:"), nothing) == (True, None)
     for name in ("mine", "shop-dev1"):
@@ -119,19 +126,73 @@ def test_a_moment_is_restored_and_cloned(desk: Desk) -> None:
     require_well(desk.world, desk.contexts()[0])
 
 
-def test_a_restore_tells_where_it_ends_and_what_to_mind(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    def warned(*args: Any) -> RestoreReport:
-        report = restore(*args)
-        return replace(report, plan=replace(report.plan, warnings=("a table is not in it",)))
+NOON = "2024-05-01 14:00:00 CEST"
+FIRST, SECOND = (
+    Transaction(start=f"binlog.000001:{n}", end=f"binlog.000001:{n}9", committed=T0, gtid=f"u:{n}")
+    for n in (7, 8)
+)
 
-    monkeypatch.setattr("zbackup.jobs.operations.act.restore", warned)
+
+def plan(report: RestoreReport, **facts: Any) -> RestoreReport:
+    return replace(report, plan=replace(report.plan, **facts))
+
+
+def as_planned(report: RestoreReport) -> RestoreReport:
+    return report
+
+
+def warned(report: RestoreReport) -> RestoreReport:
+    return plan(report, warnings=("a table is not in it", "it lags"))
+
+
+def unreplayed(report: RestoreReport) -> RestoreReport:
+    return plan(report, replay=None)
+
+
+def as_it_is(report: RestoreReport) -> RestoreReport:
+    return plan(report, as_it_is=True)
+
+
+def sooner(report: RestoreReport) -> RestoreReport:
+    assert report.replay
+    return plan(report, replay=replace(report.replay, effective_target=T0))
+
+
+def between(report: RestoreReport) -> RestoreReport:
+    return replace(report, recovered=replace(report.recovered, last_applied=FIRST, first_skipped=SECOND))
+
+
+WHOLE = ("last transaction in it: none behind the backup", "first one left out: none, the log ends before")
+
+
+@pytest.mark.parametrize(
+    ("restored", "notes"),
+    [
+        (as_planned, WHOLE),
+        (unreplayed, WHOLE),
+        (as_it_is, ()),
+        (warned, (*WHOLE, "warning: a table is not in it", "warning: it lags")),
+        (sooner, (*WHOLE, f"the log knows whole seconds only, so the replay stops at {NOON}")),
+        (
+            between,
+            (
+                f"last transaction in it: {NOON} u:7 binlog.000001:7",
+                f"first one left out: {NOON} u:8 binlog.000001:8",
+            ),
+        ),
+    ],
+)
+def test_a_restore_tells_where_it_ends_and_what_to_mind(
+    desk: Desk,
+    monkeypatch: pytest.MonkeyPatch,
+    restored: Callable[[RestoreReport], RestoreReport],
+    notes: tuple[str, ...],
+) -> None:
+    monkeypatch.setattr("zbackup.jobs.operations.act.restore", lambda *args: restored(restore(*args)))
     at = desk.world.now
     desk.world.commit()
     snapshot(desk.world.context())
-    notes = desk.done("restore", at=at.isoformat()).notes
-    assert notes[-1] == "warning: a table is not in it"
-    assert any(note.startswith("last transaction in it: ") for note in notes)
-    assert any(note.startswith("first one left out: ") for note in notes)
+    assert desk.done("restore", at=at.isoformat()).notes == notes
 
 
 def test_a_page_makes_only_so_many_restored_servers(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,6 +221,42 @@ def test_what_fails_says_why_and_leaves_nothing(desk: Desk) -> None:
     assert len(desk.operations.read()) == 2  # nothing was begun
 
 
+def test_what_failed_has_the_name_that_was_meant(desk: Desk) -> None:
+    late = "2024-05-09T12:00:00+00:00"
+    for verb, name in (("restore", "shop-20240509t120000z"), ("create", "")):
+        with pytest.raises(ZbackupError):
+            desk.order(verb, at=late)
+        assert [o.clone for o in desk.operations.read() if o.verb == verb] == [name]
+
+
+def test_a_clone_without_a_lease_says_so(desk: Desk) -> None:
+    desk.rules = replace(RULES, lease=None)
+    assert desk.done("create", "mine").said.endswith("; its lease has no end")
+
+
+def test_a_name_of_zbackups_own_is_no_clones_but_one_that_is_there_goes(desk: Desk) -> None:
+    desk.done("create", "nightly")
+    desk.rules = replace(RULES, reserved=frozenset(("nightly", "weekly")))
+    for verb in ("create", "restore"):
+        with pytest.raises(UsageError, match="weekly is a name that zbackup uses"):
+            desk.order(verb, "weekly", at=desk.world.now.isoformat())
+    assert len(desk.operations.read()) == 1, "nothing was begun"
+    desk.done("destroy", "nightly")
+
+
+def test_a_clone_of_another_instance_is_not_touched(desk: Desk) -> None:
+    desk.done("create", "mine")
+    ctx = desk.contexts()[0]
+    found = find_clone(ctx, "mine")
+    assert found
+    describe(ctx, replace(found[0], instance="wiki"))
+    desk.instances.append("wiki")
+    for verb in ("destroy", "reset", "extend", "connect"):
+        with refused("mine is a clone of wiki"):
+            desk.order(verb, "mine")
+    desk.done("destroy", "mine", instance="wiki")
+
+
 @contextmanager
 def refused(why: str) -> Iterator[None]:
     with pytest.raises(Refused, match=why):
@@ -170,8 +267,12 @@ def test_what_no_page_may_touch(desk: Desk) -> None:
     desk.done("create", "mine")
     with refused("no such instance"):
         desk.order("create", instance="other")
-    with refused("more than 31 days"):
-        desk.order("extend", "mine", lease=str(40 * 86400))
+    for verb, name in (("extend", "mine"), ("create", "longer")):
+        with refused("more than 31 days"):
+            desk.order(verb, name, lease=str(40 * 86400))
+    assert len(desk.operations.read()) == 1, "nothing was begun"
+    with refused("no such order"):
+        act(parse(json.dumps(ASKED | {"verb": "connect", "clone": "mine"})), desk.contexts())
     ctx = desk.contexts()[0]
     found = find_clone(ctx, "mine")
     assert found

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from zbackup.cli.cloner import watched
 from zbackup.engines.mongodb.clone import clone_server as mongodb
 from zbackup.engines.mysql.clone import clone_server as mysql
+from zbackup.jobs.operations import record
 from zbackup.jobs.operations.order import MOST_LEASE, Order, parse, require_lease, require_role
 from zbackup.jobs.operations.record import (
     EVERY_S,
@@ -33,6 +35,7 @@ from zbackup.jobs.operations.record import (
 )
 from zbackup.model.errors import Refused, Taken, UsageError
 from zbackup.model.operation import Operation
+from zbackup.proc import secure_files
 from zbackup.proc.detached import Process
 
 T0 = datetime(2026, 11, 22, 2, 58, tzinfo=UTC)
@@ -93,6 +96,11 @@ def test_a_name_that_no_clone_can_have(name: str) -> None:
     for verb in ("create", "destroy", "connect"):
         with pytest.raises(UsageError, match="cannot be a clone's name"):
             parse(json.dumps(GOOD | {"clone": name, "verb": verb}))
+
+
+@pytest.mark.parametrize("at", ["", "latest"])
+def test_a_reset_is_to_where_it_came_from_or_to_the_newest(at: str) -> None:
+    assert parse(json.dumps(GOOD | {"verb": "reset", "at": at})).at == at
 
 
 def test_only_a_new_clone_may_have_no_name_yet() -> None:
@@ -195,6 +203,8 @@ def test_how_far_it_is_is_written_down_and_bounded(operations: Operations) -> No
     (read,) = operations.read()
     assert (read.phase, read.done, len(read.detail)) == ("cloning", 0, MOST_TEXT)
     assert "\x1b" not in read.detail
+    noted.note("y" * MOST_TEXT)
+    assert operations.read()[0].notes == ("y" * MOST_TEXT,), "as long as it may be"
     now[0] += EVERY_S
     noted.advance(5, 10, "transactions")
     assert (operations.read()[0].done, operations.read()[0].unit) == (5, "transactions")
@@ -236,17 +246,21 @@ def test_how_it_ended_is_written_down(operations: Operations) -> None:
         say("it runs")
     (read,) = operations.read()
     assert (read.state, read.said, read.clone, read.ended) == ("done", "it runs", "shop-dev1", T0)
-    for failure in (Refused("no room"), KeyboardInterrupt()):
+    for failure, why in (
+        (Refused("no room"), "no room"),
+        (KeyboardInterrupt(), "it was told to end"),
+        (MemoryError(), "MemoryError"),
+    ):
         with (
             pytest.raises(type(failure)),
             Noted(operations, running(1)).ending(lambda: T0),
         ):
             raise failure
-        assert operations.read()[0].state == "failed"
+        assert [(o.state, o.said) for o in operations.read()] == [("failed", why)]
 
 
 def test_what_hangs_is_ended_and_its_cause_is_in_the_history(operations: Operations) -> None:
-    now = [100.0]
+    now, still = [100.0], []
     operations.begin(ONE)
     noted = Noted(operations, ONE, lambda: now[0])
     with pytest.raises(KeyboardInterrupt), noted.ending(lambda: T0):
@@ -256,9 +270,11 @@ def test_what_hangs_is_ended_and_its_cause_is_in_the_history(operations: Operati
         now[0] += MOST_STILL_S - 1
         noted.advance(1, 100)  # that tells of no progress
         noted.require_moving()
+        still.append(now[0])
         now[0] += 2
         noted.require_moving()
     (one,) = operations.read()
+    assert still, "a count that moved is progress"
     assert (one.state, one.said) == (
         "failed",
         "nothing moved for 25 hours in the phase replaying: it was ended",
@@ -274,7 +290,7 @@ def test_what_is_ended_has_time_to_clean_up_and_is_told_again_if_that_hangs(oper
     now = [0.0]
     noted = Noted(operations, ONE, lambda: now[0])
     now[0] = MOST_STILL_S + 60
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match=r"^nothing moved for 25 hours: it was ended$"):
         noted.require_moving()
     for _ in range(int(LET_GO_S / 60)):
         now[0] += 60
@@ -300,13 +316,6 @@ def test_somebody_looks_after_what_blocks() -> None:
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
-def test_who_was_told_to_end_says_so(operations: Operations) -> None:
-    operations.begin(ONE)
-    with pytest.raises(KeyboardInterrupt), Noted(operations, ONE).ending(lambda: T0):
-        raise KeyboardInterrupt
-    assert operations.read()[0].said == "it was told to end"
-
-
 def test_a_process_that_one_may_not_see_runs(operations: Operations, monkeypatch: pytest.MonkeyPatch) -> None:
     """With hidepid=2 there is no /proc/PID of another user's for us."""
     with subprocess.Popen(("sleep", "600")) as other:
@@ -326,3 +335,36 @@ def test_a_process_that_one_may_not_see_runs(operations: Operations, monkeypatch
         other.kill()
         other.wait()
         assert operations.read()[0].state == "cut short"
+
+
+def test_another_process_that_has_the_number_by_now_is_not_ours(
+    operations: Operations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whosever it is: we can see it, and may not signal it."""
+
+    def forbidden(pid: int, number: int) -> None:
+        raise PermissionError
+
+    pid, started = ourselves().split()
+    operations.begin(replace(ONE, process=f"{pid} {int(started) - 1}"))
+    monkeypatch.setattr(os, "kill", forbidden)
+    assert operations.read()[0].state == "cut short"
+
+
+@pytest.mark.parametrize(("uid", "group"), [(0, 4711), (1000, 100)])
+def test_the_readers_group_can_read_what_root_writes(
+    operations: Operations, monkeypatch: pytest.MonkeyPatch, uid: int, group: int
+) -> None:
+    """Who is not root has no other group to give."""
+    made: list[tuple[int, object]] = []
+
+    def make(path: Path, *, mode: int, owner: object) -> None:
+        made.append((mode, owner))
+        path.mkdir(parents=True)
+
+    monkeypatch.setattr(record, "os", SimpleNamespace(geteuid=lambda: uid, getegid=lambda: 100))
+    monkeypatch.setattr(record.grp, "getgrnam", lambda name: SimpleNamespace(gr_gid=4711))
+    files = SimpleNamespace(make_directory=make, names=secure_files.names, replace=secure_files.replace)
+    monkeypatch.setattr(record, "secure_files", files)
+    operations.begin(ONE)
+    assert made == [(0o2750, (uid, group))]

@@ -87,10 +87,8 @@ class Operations:
         group = os.getegid()
         with suppress(KeyError):
             group = grp.getgrnam(USER).gr_gid if os.geteuid() == 0 else group
-        secure_files.ensure_directory(self.run_dir)
-        if not secure_files.exists(self.directory):
-            # What is made in it belongs to the group, which the reader is in.
-            secure_files.make_directory(self.directory, mode=0o2750, owner=(os.geteuid(), group))
+        # What is made in it belongs to the group, which the reader is in.
+        secure_files.make_directory(self.directory, mode=0o2750, owner=(os.geteuid(), group))
 
     def _one(self, name: str) -> Operation | None:
         try:
