@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from zbackup.jobs import job_history
-from zbackup.jobs.job_history import BEFORE, FILE, MOST_SHOWN, JobHistory
+from zbackup.jobs.job_history import BEFORE, FILE, MOST_SAID, MOST_SHOWN, JobHistory
 from zbackup.model.run import Run
 
 T0 = datetime(2026, 11, 22, tzinfo=UTC)
@@ -47,7 +47,28 @@ def test_the_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert len(history.read()) > 30
 
 
-@pytest.mark.parametrize("line", [b"nonsense", b"{}", b"[" * 9000, b"\xff\xfe", b'{"instance": 3}'])
+TOLD = b'{"began": "%s", "instance": "shop", "job": "prune", "seconds": 1, "result": "done", "message": "%s"}'
+WHEN = b"2026-11-22T00:00:00"
+
+
+def test_a_reason_is_shown_up_to_its_bound(tmp_path: Path) -> None:
+    history = JobHistory(tmp_path)
+    history.add(run(1, message="y" * MOST_SAID))
+    assert history.read() == (run(1, message="y" * MOST_SAID),)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        TOLD % (WHEN, b""),
+        TOLD % (WHEN + b"Z", b"y" * (MOST_SAID + 1)),
+        b"nonsense",
+        b"{}",
+        b"[" * 9000,
+        b"\xff\xfe",
+        b'{"instance": 3}',
+    ],
+)
 def test_what_makes_no_sense_is_left_out(tmp_path: Path, line: bytes) -> None:
     history = JobHistory(tmp_path)
     history.add(run(1))
