@@ -1,6 +1,7 @@
 """Look at all instances and clones for a page. Looks only, and asks no database server."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -17,6 +18,7 @@ from zbackup.model.errors import DatasetNotFound, ZbackupError
 from zbackup.model.moment import local_text
 from zbackup.model.operator_notes import OperatorNotes
 from zbackup.model.retention import Retention
+from zbackup.model.space import DatasetSettings
 from zbackup.plan.clones.lease import end_of
 from zbackup.plan.health.advice_on_arrangements import Expected
 from zbackup.plan.retention.kept_until import stays_until
@@ -134,8 +136,8 @@ def _backups(ctx: Context, status: Status, reach: WindowReport) -> _Backups:
 def _paused(ctx: Context, status: Status) -> str:
     if not status.paused:
         return ""
-    end = status.paused.until
-    return f"until {local_text(end.replace(microsecond=0), ctx.zone)}: {status.paused.reason}"
+    until = f"until {local_text(status.paused.until.replace(microsecond=0), ctx.zone)}"
+    return f"{until}: {status.paused.reason}" if status.paused.reason else until
 
 
 def _reach(ctx: Context, report: WindowReport) -> dict[str, Any]:
@@ -258,10 +260,15 @@ def _quotas(contexts: Sequence[Context], clones: Sequence[CloneStatus]) -> dict[
     """Map each clone's dataset to how far it may grow, in bytes; one that is destroyed meanwhile is not in
     it."""
     names = [clone.dataset for clone in clones]
-    try:
-        found = ZfsFacts(contexts[0].zfs.runner).settings(names) if names else ()
-    except DatasetNotFound:
+    if not names:
         return {}
+    facts, found = ZfsFacts(contexts[0].zfs.runner), list[DatasetSettings]()
+    try:
+        found += facts.settings(names)
+    except DatasetNotFound:
+        for name in names:
+            with suppress(DatasetNotFound):
+                found += facts.settings((name,))
     return {each.name: each.number("quota") for each in found}
 
 
