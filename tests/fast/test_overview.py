@@ -220,8 +220,8 @@ def test_what_would_be_lost_is_no_more_than_what_is_not_archived(
     bare = replace(ctx, destinations=(there,))
     ship(bare, there)
     taken = ctx.catalog().backups[-1].record.taken
-    just_now, long_ago, not_yet = (world.now + hours * HOUR for hours in (0, -9, 9))
-    for archived, since in ((just_now, just_now), (long_ago, taken), (not_yet, taken)):
+    long_ago, not_yet, just_now = (world.now + hours * HOUR for hours in (-9, 9, 0))
+    for archived, since in ((long_ago, taken), (not_yet, taken), (just_now, just_now)):
         state = ArchiveState(destination="vault", every=60, tried=world.now, archived=archived)
         monkeypatch.setattr(status, "archive_states", lambda *_, state=state: (state,))
         found, looked = destination(bare)
