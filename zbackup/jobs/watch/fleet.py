@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-from zbackup.destinations.base import Archiving, Destination
+from zbackup.destinations.base import Destination
 from zbackup.destinations.copies import INSTANCE, Copies, committed, home_of
+from zbackup.jobs.ship.archived import archived_log
 from zbackup.model.archive import ArchivedFile, server_key
 from zbackup.model.archive_order import LOG
 from zbackup.model.backup import Backup
@@ -132,11 +133,14 @@ class _LocalLog:
 
 @dataclass(frozen=True, slots=True)
 class _ListedLog:
-    """The log archive as a destination listed it."""
+    """The log archive as a destination listed it; `unknown` is why that could not be had, "" if it was."""
 
     files: Sequence[ArchivedFile]
+    unknown: str = ""
 
     def newest(self, server: str) -> ArchivedFile | None:
+        if self.unknown:
+            raise VerificationFailed(self.unknown)
         return max((f for f in self.files if f.file.server == server), key=lambda f: f.file, default=None)
 
 
@@ -144,12 +148,12 @@ def _member_at(destination: Destination, address: str, path: str, name: str) -> 
     try:
         with destination.connect() as session:
             copies = session.copies().to_restore()
-            files = session.archived().files if isinstance(session, Archiving) else ()
+            archive, unknown = archived_log(session)
     except ZbackupError as problem:
         return Member(
             address=address, path=printable(path), instance=printable(name), problems=(_line(problem),)
         )
-    return _member(address, path, (name, len(copies.backups)), copies, _ListedLog(files), ())
+    return _member(address, path, (name, len(copies.backups)), copies, _ListedLog(archive.files, unknown), ())
 
 
 def _member(
