@@ -13,6 +13,7 @@ from zbackup.jobs.archive.state import (
     after_failure,
     after_round,
     archive_states,
+    known_state,
     read_state,
     write_state,
 )
@@ -58,8 +59,26 @@ def test_a_failure_takes_back_nothing_that_was_archived() -> None:
     assert (done.end, done.archived, done.gap) == ("binlog.000007:5000", LOOKED, "a gap")
     failed = after_failure(done, DESTINATION, 5.0, LATER, ConnectionFailed(("ssh",), 255, "no\nroute"))
     assert failed.archived == LOOKED and failed.tried == LATER and "\n" not in failed.error and failed.error
+    assert (failed.end, failed.gap) == (done.end, "a gap")
     again = after_round(failed, DESTINATION, 5.0, replace(ROUND, gap=""))
     assert (again.error, again.gap) == ("", "a gap")
+
+
+def test_at_first_there_is_nothing_to_take_back() -> None:
+    found = after_round(None, DESTINATION, 5.0, replace(ROUND, gap="", end=None))
+    assert (found.end, found.gap, found.archived) == ("", "", LOOKED)
+    failed = after_failure(None, DESTINATION, 5.0, LATER, TimeoutError())
+    assert (failed.end, failed.gap, failed.archived) == ("", "", None)
+    assert failed.error == "TimeoutError", "a failure that says nothing has a name"
+
+
+def test_what_was_never_archived_is_told_as_of_now(ctx: Context) -> None:
+    now = cast(Context, SimpleNamespace(**vars(ctx), clock=SimpleNamespace(now=lambda: LATER)))
+    known = known_state(now, "offsite")
+    assert (known.tried, known.every, known.archived) == (LATER, 5.0, None)
+    nowhere = cast(Context, SimpleNamespace(**vars(ctx) | {"archive": None}))
+    assert archive_states(nowhere, LATER) == ()
+    assert known_state(nowhere, "offsite", LOOKED).every == 0.0
 
 
 @pytest.mark.parametrize(
