@@ -160,7 +160,7 @@ def _read(path: Path) -> dict[Key, Told]:
         return {(str(row["instance"]), str(row["channel"])): _row(row) for row in content["told"]}
     except FileNotFoundError:
         return {}
-    except (OSError, Refused, ValueError, KeyError, TypeError) as unreadable:
+    except (OSError, Refused, ValueError, RecursionError, KeyError, TypeError) as unreadable:
         log.warning("notices.unreadable", file=str(path), reason=str(unreadable))
         return {}
 

@@ -261,7 +261,9 @@ def test_a_server_that_fails_is_tried_again(web: Web, tmp_path: Path) -> None:
     assert len(web.asked) == 4 and slept == [2.0, 10.0, 30.0]
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"told": 3}', '{"told": [{"instance": "a"}]}', "\x00"])
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"told": 3}', '{"told": [{"instance": "a"}]}', "\x00", "[" * 100_000]
+)
 def test_what_was_told_and_makes_no_sense_is_forgotten(text: str, tmp_path: Path, web: Web) -> None:
     (tmp_path / "told.json").write_text(text)
     queues = Queues()

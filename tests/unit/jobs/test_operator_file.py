@@ -29,6 +29,9 @@ def test_notes_of_several_instances(file: OperatorFile) -> None:
     assert file.read().paused == {"a": PAUSE} and file.read().acknowledged == {"b": KNOWN}
     file.change(lambda notes: with_pause(with_pause(notes, "a", None), "c", None))
     assert file.read().paused == {} and file.read().acknowledged == {"b": KNOWN}
+    file.change(lambda notes: with_acknowledgement(with_pause(notes, "b", PAUSE), "a", KNOWN))
+    file.change(lambda notes: with_acknowledgement(with_pause(notes, "a", PAUSE), "b", None))
+    assert file.read().paused == {"a": PAUSE, "b": PAUSE} and file.read().acknowledged == {"a": KNOWN}
 
 
 @pytest.mark.parametrize(
@@ -44,6 +47,14 @@ def test_what_makes_no_sense_says_nothing(file: OperatorFile, text: str) -> None
     with pytest.raises(Refused, match=r"operator.json cannot be read .*: put it right, or move it away"):
         file.change(lambda notes: with_pause(notes, "a", PAUSE))
     assert file.path.read_text() == text
+
+
+def test_why_it_cannot_be_read_is_said(file: OperatorFile) -> None:
+    file.state_dir.mkdir()
+    for text, why in (("{", "Expecting property name"), ("[" * 100_000, "operator.json cannot be read")):
+        file.path.write_text(text)
+        with pytest.raises(Refused, match=why):
+            file.change(lambda notes: with_pause(notes, "a", PAUSE))
 
 
 def test_a_row_that_makes_no_sense_takes_no_other_with_it(file: OperatorFile) -> None:

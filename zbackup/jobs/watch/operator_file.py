@@ -45,7 +45,15 @@ class OperatorFile:
             tables = {kind: content[kind].items() for kind in ("paused", "acknowledged")}
         except FileNotFoundError:
             return NO_NOTES, []
-        except (OSError, Refused, ValueError, KeyError, TypeError, AttributeError) as unreadable:
+        except (
+            OSError,
+            Refused,
+            ValueError,
+            RecursionError,
+            KeyError,
+            TypeError,
+            AttributeError,
+        ) as unreadable:
             return NO_NOTES, [str(unreadable) or type(unreadable).__name__]
         problems: list[str] = []
         return OperatorNotes(

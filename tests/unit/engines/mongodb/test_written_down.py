@@ -46,6 +46,14 @@ def test_what_is_no_optime(text: str) -> None:
         OpTime.parse(text)
 
 
+@pytest.mark.parametrize("text", ["{", "[]", "{}", "[" * 100_000])
+def test_a_damaged_note_is_not_taken_for_none(tmp_path: Path, text: str) -> None:
+    note = MarkerFile(tmp_path / "n")
+    note.path.write_text(text)
+    with pytest.raises(DatabaseError, match="delete it when the server is not locked"):
+        note.read()
+
+
 def test_a_damaged_record_is_a_clear_refusal() -> None:
     assert recorded_optime(replace(PLAIN, position="")) is None
     assert recorded_optime(replace(PLAIN, position="7,1@2")) == OpTime(7, 1, 2)

@@ -36,9 +36,10 @@ def test_a_note_tells_which_channels_ran(tmp_path: Path) -> None:
     assert note.read() is None
 
 
-def test_a_damaged_note_is_not_taken_for_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["{", "[]", "{}", "[" * 100_000])
+def test_a_damaged_note_is_not_taken_for_none(tmp_path: Path, text: str) -> None:
     note = MarkerFile(tmp_path / "n")
-    note.path.write_text("{")
+    note.path.write_text(text)
     with pytest.raises(DatabaseError, match="delete it"):
         note.read()
 

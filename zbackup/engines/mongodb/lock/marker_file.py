@@ -32,7 +32,7 @@ class MarkerFile:
             return str(json.loads(secure_files.read_text(self.path))["still"])
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError) as damaged:
+        except (ValueError, RecursionError, KeyError, TypeError) as damaged:
             raise DatabaseError(
                 f"{self.path} cannot be read ({damaged}): delete it when the server is not locked "
                 f"(db.currentOp().fsyncLock)"

@@ -33,7 +33,7 @@ class MarkerFile:
             return [str(name) for name in json.loads(secure_files.read_text(self.path))["channels"]]
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError) as damaged:
+        except (ValueError, RecursionError, KeyError, TypeError) as damaged:
             raise DatabaseError(
                 f"{self.path} cannot be read ({damaged}): delete it when the replica's applier runs"
             ) from damaged
