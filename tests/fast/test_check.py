@@ -78,6 +78,7 @@ def test_what_is_hidden_by_one_problem_is_left_out(world: World, ctx: Context) -
     assert {f.subject for f in report.findings} == {
         "datasets", "server", "lock", "privileges", "server program"
     }  # fmt: skip
+    assert [severity for severity, _ in of(gone, "datasets")] == ["critical"]
     there = replace(gone, destinations=(world.destination(),))
     assert any("see zbackup received" in text for _, text in of(there, "datasets"))
     world.server.running = False
@@ -102,11 +103,10 @@ def test_a_server_of_another_kind_or_with_files_elsewhere_is_critical(
     assert found["server"].text == "it lags"
     assert of(ctx, "server")[0] == ("ok", "mysql 9.7.4, replica, applier running")
     assert found["placement"].severity == "critical"
-    assert found[
-        "placement"
-    ].fix == '[instance.shop] datasets = ["tank/db", "tank/other"]' or "tank/other" in (
-        found["placement"].fix or ""
-    )
+    assert found["placement"].fix == '[instance.shop] datasets = ["tank/db", "tank/other"]'
+    monkeypatch.setattr(type(ctx.zfs), "homes", lambda *_: {"/elsewhere/data": ""})
+    ((no_fix,),) = ([f.fix for f in check(ctx, Expected()).findings if f.subject == "placement"],)
+    assert no_fix == "", "on no dataset"
     facts = replace(facts, applier_running=False)
     assert of(ctx, "server")[0] == ("ok", "mysql 9.7.4, replica, applier stopped")
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from tests.unit.fleets import NOW, ROOT, Receiver, many
+from tests.unit.fleets import NOW, ROOT, Line, Receiver, many
 from tests.unit.samples import PLAIN
 from zbackup.destinations.copies import INSTANCE
 from zbackup.jobs.watch.fleet import BACKUP, MOST_TRIED, of_dataset
@@ -52,6 +52,19 @@ def test_each_is_told_by_host_and_instance_and_the_worst_comes_first() -> None:
     first, second, *_ = members(there, 26 * HOUR)
     assert first.problems == ("nothing can be restored",)
     assert "would be lost, and 26 h 0 min is the most" in second.problems[0] or "26" in second.problems[0]
+
+
+def test_snapshots_of_others_are_nobodys_instance() -> None:
+    there = Receiver()
+    there.ship("db1", "shop", NOW - HOUR)
+    of_shop = dict(there.lines[f"{ROOT}/db1/shop/{PLAIN.members[0][0]}@zbackup-1"].properties)
+    for number, lacks in enumerate((of_shop.keys(), [INSTANCE], [BACKUP])):
+        name = f"{ROOT}/db{number + 2}/x@by-hand"
+        left = {key: value for key, value in of_shop.items() if key not in lacks}
+        there.lines[name] = Line(name, 90 + number, 900 + number, left)
+    (shop,) = members(there)
+    assert (shop.path, shop.instance, shop.engine, shop.backups) == ("db1", "shop", "mysql", 1)
+    assert shop.as_of == NOW - HOUR - timedelta(seconds=2)
 
 
 def test_only_the_newest_backups_are_read() -> None:
@@ -206,6 +219,7 @@ def test_archived_log_shortens_what_would_be_lost(archive: Path) -> None:
         f"{ROOT}/db2/shop/log": "/x\\012vault/backups/db1/shop/log\\011yes\\011/evil",
         f"{ROOT}/log": "/nowhere",
         "other/db1/shop/log": "/nowhere",
+        f"{ROOT}/db1/shop/data": "/nowhere",
     }
     mounts.write_text(
         "".join(f"1 1 0:1 / {at} rw - zfs {name} rw\n" for name, at in places.items()), encoding="utf-8"

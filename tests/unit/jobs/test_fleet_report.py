@@ -5,6 +5,7 @@ import os
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +17,7 @@ from zbackup.config.load import parse
 from zbackup.jobs.watch import fleet_report
 from zbackup.model.errors import Refused
 from zbackup.model.fleet import Fleet, Member
+from zbackup.plan.due import CLOCK_TOLERANCE
 from zbackup.zfs.datasets import Zfs
 
 NOW = datetime.now(UTC)
@@ -43,6 +45,31 @@ def test_what_was_written_is_read(file: Path) -> None:
         "the report is more than a day old: does its timer run?",
     )
     assert "still to come" in fleet_report.read(file, NOW - HOUR)[1]
+
+
+def test_a_report_is_believed_for_a_day_and_from_a_clock_that_is_a_little_ahead(file: Path) -> None:
+    fleet_report.write(file, SEEN)
+    assert fleet_report.read(file, NOW + fleet_report.OLD) == (SEEN, "")
+    assert fleet_report.read(file, NOW - CLOCK_TOLERANCE) == (SEEN, "")
+    tick = timedelta(microseconds=1)
+    assert fleet_report.read(file, NOW + fleet_report.OLD + tick)[1]
+    assert fleet_report.read(file, NOW - CLOCK_TOLERANCE - tick)[1]
+
+
+@pytest.mark.parametrize(("root", "group"), [(True, 4711), (False, os.getegid())])
+def test_root_writes_it_for_the_user_of_the_page(
+    file: Path, monkeypatch: pytest.MonkeyPatch, root: bool, group: int
+) -> None:
+    owners: list[tuple[int, int, int]] = []
+    user = 0 if root else 1000
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(fleet_report.grp, "getgrnam", lambda _: SimpleNamespace(gr_gid=4711))
+    monkeypatch.setattr(fleet_report.secure_files, "ensure_directory", lambda _: None)
+    monkeypatch.setattr(
+        fleet_report.secure_files, "replace", lambda *_, owner, mode: owners.append((*owner, mode))
+    )
+    fleet_report.write(file, SEEN)
+    assert owners == [(user, group, 0o640)]
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b'{"looked": 1}', b"[" * 100_000])
@@ -105,6 +132,8 @@ def test_only_a_report_that_root_or_we_have_written_is_believed(
     file.symlink_to(moved)
     with pytest.raises(Refused):
         fleet_report.read(file, NOW)
+    monkeypatch.setattr(fleet_report, "LIMIT", moved.stat().st_size)
+    assert fleet_report.read(moved, NOW) == (SEEN, "")
     monkeypatch.setattr(fleet_report, "LIMIT", 10)
     with pytest.raises(Refused, match="more than 10 bytes"):
         fleet_report.read(moved, NOW)

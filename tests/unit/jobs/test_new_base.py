@@ -85,3 +85,24 @@ def test_nothing_to_replay_needs_no_backup(monkeypatch: pytest.MonkeyPatch) -> N
     instance = Instance(monkeypatch)
     instance.stops = []
     assert instance.look(LOOKS) == 0
+
+
+def test_before_the_first_backup_that_knows_its_log_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = Instance(monkeypatch)
+    instance.backups = []
+    assert instance.look(LOOKS) == 0
+    instance.backups = [backup(1, 7, 7)]
+    assert instance.look(LOOKS) == 0
+
+
+def test_only_a_backup_that_was_taken_behind_the_statement_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    for taken, begun in ((at(9), 1), (at(10), 1), (at(10.001), 0)):
+        instance = Instance(monkeypatch)
+        instance.backups.append(backup(2, 11, 11, taken=taken))
+        assert instance.look() == begun
+    instance = Instance(monkeypatch)
+    instance.backups = [
+        backup(2, 11, 11, taken=at(9), log_id="a", log_from="binlog.000001:4", log_to="binlog.000001:20"),
+        backup(1, 7, 7, taken=at(60)),
+    ]
+    assert instance.look() == 1, "a clock that was put back says nothing of what is older"

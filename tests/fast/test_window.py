@@ -1,0 +1,132 @@
+"""What `window` tells: up to where the server's own log leads, and what is at a destination."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.fast.archive import keep_archives
+from tests.fast.server import FakeRecovery, position
+from tests.fast.world import World
+from zbackup.destinations.zfs_destination import ZfsSession
+from zbackup.jobs.backup.snapshot import snapshot
+from zbackup.jobs.context import Context
+from zbackup.jobs.ship.ship import ship
+from zbackup.jobs.watch.window import WindowReport, window, window_at
+from zbackup.model.errors import Refused, VerificationFailed
+from zbackup.model.log import LogDamage, LogSpan
+from zbackup.model.record import Record
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def ctx(world: World) -> Context:
+    """Two backups."""
+    made = world.context()
+    for _ in range(2):
+        snapshot(made)
+        world.state.elapsed += HOUR
+    world.writing = False
+    return made
+
+
+def is_live(found: WindowReport) -> bool:
+    """Whether there is no gap up to now."""
+    return found.note == "" and not found.window.gaps and [r.live for r in found.window.ranges] == [True]
+
+
+def test_the_servers_own_log_leads_up_to_now(world: World, ctx: Context) -> None:
+    found = window(ctx)
+    assert is_live(found) and found.window.ranges[-1].to == found.now
+    empty = window(replace(ctx, instance="new"))
+    assert empty.note == "no backup says which log it holds" and not empty.window.saw_live_log
+
+
+@pytest.mark.parametrize("lacks", ["a snapshot", "its end", "its log"])
+def test_it_leads_on_from_the_newest_backup_that_is_whole(world: World, ctx: Context, lacks: str) -> None:
+    newest = ctx.catalog().backups[-1]
+    if lacks == "a snapshot":
+        world.pools.destroy_snapshot(str(newest.snapshots[1]))
+    else:
+        facts = ("as_of", "complete_to") if lacks == "its end" else ("log_id", "log_from", "log_to")
+        for part in newest.snapshots:
+            for fact in facts:
+                world.pools.snapshot_called(str(part)).properties.pop(f"zbackup:{fact}")
+    assert is_live(window(ctx))
+
+
+def test_a_log_that_begins_behind_the_newest_backup_does_not_lead_on_from_it(
+    ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begins = ctx.catalog().backups[-1].record.log_to
+    monkeypatch.setattr(FakeRecovery, "live_log", lambda *_: LogSpan(begins, position(99)))
+    assert is_live(window(ctx)), "it was rotated when the backup was taken, and what is older was purged"
+    monkeypatch.setattr(FakeRecovery, "live_log", lambda *_: LogSpan(position(98), position(99)))
+    found = window(ctx)
+    assert [gap.cause for gap in found.window.gaps] == ["purged"] and found.note == ""
+
+
+def test_a_log_that_only_the_server_can_read_is_not_looked_at(
+    ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FakeRecovery, "live_log", lambda *_: None)
+    found = window(ctx)
+    assert found.note == "the live log cannot be looked at from its files"
+    assert not found.window.saw_live_log and [r.live for r in found.window.ranges] == [False]
+
+
+def test_behind_damage_nothing_is_promised(
+    world: World, ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.server.damage = (
+        LogDamage("binlog.000001 is damaged at 7"),
+        LogDamage("5 GiB were not read", unread=True),
+    )
+    found = window(ctx)
+    (gap,) = found.window.gaps
+    assert gap.cause == "damaged" and "binlog.000001 is damaged at 7" in gap.why and "5 GiB" not in gap.why
+    world.server.damage = world.server.damage[1:]
+    assert is_live(window(ctx)), "what nobody has read is not damaged"
+    monkeypatch.setattr(FakeRecovery, "live_log_damage", lambda *_: None)
+    assert is_live(window(ctx)), "nobody can tell"
+
+
+def test_what_does_not_open_is_not_restored_as_it_is(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = ctx.catalog().backups
+    assert window(ctx).as_they_are == (first, second)
+
+    def check(_: FakeRecovery, record: Record) -> None:
+        if record == second.record:
+            raise Refused("its keyring is not in it")
+
+    monkeypatch.setattr(FakeRecovery, "check_openable", check, raising=False)
+    assert window(ctx).as_they_are == (first,)
+
+
+def test_of_a_destination_it_is_told_what_is_believed_and_what_does_not_count(
+    world: World, ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep_archives(monkeypatch, world)
+    there = replace(ctx, destinations=(world.destination(),))
+    (vault,) = there.destinations
+    ship(there, vault)
+    newest = ctx.catalog().backups[-1].record
+    alone = window_at(there, vault)
+    assert (alone.note, alone.on_trust) == ("only what is at zfs:vault/backups", "")
+    assert [each.to for each in alone.window.ranges] == [newest.complete_to]
+    for _ in range(3):
+        world.commit()
+    world.archive()
+    reaches = window_at(there, vault)
+    assert reaches.note == "" and "zbackup verify shop --at vault --read all proves it" in reaches.on_trust
+    assert newest.complete_to and reaches.window.ranges[-1].to > newest.complete_to
+
+    def broken(_: Any) -> None:
+        raise VerificationFailed("its list is damaged")
+
+    monkeypatch.setattr(ZfsSession, "archived", broken)
+    unknown = window_at(there, vault)
+    assert unknown.note == "the log archive at zfs:vault/backups cannot be looked at (its list is damaged)"
+    assert unknown.on_trust == "" and unknown.window == alone.window
