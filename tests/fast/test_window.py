@@ -58,12 +58,13 @@ def test_it_leads_on_from_the_newest_backup_that_is_whole(world: World, ctx: Con
 
 
 def test_a_log_that_begins_behind_the_newest_backup_does_not_lead_on_from_it(
-    ctx: Context, monkeypatch: pytest.MonkeyPatch
+    world: World, ctx: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begins = ctx.catalog().backups[-1].record.log_to
     monkeypatch.setattr(FakeRecovery, "live_log", lambda *_: LogSpan(begins, position(99)))
     assert is_live(window(ctx)), "it was rotated when the backup was taken, and what is older was purged"
     monkeypatch.setattr(FakeRecovery, "live_log", lambda *_: LogSpan(position(98), position(99)))
+    world.server.damage = (LogDamage("binlog.000002 is damaged at 7"),)  # which is behind the gap
     found = window(ctx)
     assert [gap.cause for gap in found.window.gaps] == ["purged"] and found.note == ""
 

@@ -1,5 +1,6 @@
 """When a look takes a backup behind what cannot be replayed: not at every look, whatever comes of it."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -106,3 +107,7 @@ def test_only_a_backup_that_was_taken_behind_the_statement_helps(monkeypatch: py
         backup(1, 7, 7, taken=at(60)),
     ]
     assert instance.look() == 1, "a clock that was put back says nothing of what is older"
+    instance = Instance(monkeypatch)
+    (newest,) = instance.backups
+    instance.backups = [replace(newest, record=replace(newest.record, taken=at(60)))]
+    assert instance.look() == 1, "nor of the backup that the statement is behind"
