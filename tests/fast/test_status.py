@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -19,14 +20,16 @@ from zbackup.jobs.drills.verdicts import write_down
 from zbackup.jobs.journal import Remembered
 from zbackup.jobs.watch import root_helper
 from zbackup.jobs.watch import status as room
-from zbackup.jobs.watch.root_helper import obey
+from zbackup.jobs.watch.root_helper import obey, obey_drill
 from zbackup.jobs.watch.status import Status, inspect, lost_of, written_a_day
+from zbackup.model.clock_reading import Reading
 from zbackup.model.drill import Verdict
-from zbackup.model.errors import Refused
+from zbackup.model.errors import DatabaseError, Refused
 from zbackup.model.operator_notes import OperatorNotes, Pause
 from zbackup.model.retention import Retention, Span
 from zbackup.model.space import Space
 from zbackup.plan.health.advice_on_arrangements import Expected
+from zbackup.plan.health.health import FUTURE
 from zbackup.plan.recovery.window import Gap, RecoveryWindow
 from zbackup.zfs.facts import ZfsFacts
 
@@ -85,6 +88,28 @@ def test_what_is_promised_is_missed_and_what_is_older_or_was_switched_is_not(
     assert len(found.gap_keys) == 1 and found.gap_keys[0].startswith("purged after")
 
 
+def test_what_ends_when_the_promise_begins_is_not_missed(
+    world: World, ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = world.now + 20 * HOUR
+    still = SimpleNamespace(now=lambda: now, reading=lambda: Reading("boot", 0.0, True))
+    ctx = replace(ctx, clock=cast(Any, still))
+    for late, missed in ((timedelta(), 0), (timedelta(microseconds=1), 1)):
+        end = now - 10 * HOUR + late
+        gaps = tuple(
+            Gap(after=end - HOUR, to=end, cause=cause, older="a", newer="b", why="why")
+            for cause in ("purged", "switch")
+        )
+        reach = RecoveryWindow(ranges=(), gaps=gaps, saw_live_log=True)
+        monkeypatch.setattr(room, "inspect_window", lambda *_, reach=reach: (reach, ""))
+        found = look(ctx)
+        assert (len(found.gaps), len(found.switched)) == (missed, missed)
+    newest = ctx.catalog().backups[-1]
+    for ahead, named in ((FUTURE, False), (FUTURE + timedelta(microseconds=1), True)):
+        still.now = lambda ahead=ahead: newest.record.taken - ahead
+        assert any(newest.name in text for text in said(look(ctx)).values()) == named
+
+
 def test_a_drill_that_failed_is_told_with_its_reason(ctx: Context) -> None:
     newest = ctx.catalog().backups[-1]
     failed = Verdict(
@@ -141,7 +166,8 @@ def test_a_server_without_a_log_is_told_and_an_empty_instance_too(world: World, 
     assert not any("binlog" in text for text in said(look(ctx)).values())
     world.server.blockers = ("the binlog is off: set log_bin",)
     snapshot(ctx)
-    assert any("the binlog is off" in text for text in said(look(ctx)).values())
+    why = "no moment after the newest backup can be restored: the binlog is off: set log_bin"
+    assert why in [f.text for f in look(ctx).findings]
     empty = look(replace(ctx, instance="new"))
     assert empty.newest is None and empty.backups == 0 and empty.health != "ok"
 
@@ -165,6 +191,10 @@ def test_what_is_lost_is_counted_from_the_first_backup_and_without_switches(
     assert lost_of(catalog, replace(nothing, gaps=(gap,)), now - 99 * HOUR, now) == now - first - 2 * HOUR
     purged = replace(gap, cause="purged")
     assert lost_of(catalog, replace(nothing, gaps=(purged,)), now - 99 * HOUR, now) == now - first
+    early = [replace(b, record=replace(b.record, since=first - HOUR)) for b in catalog.backups]
+    assert (
+        lost_of(replace(catalog, backups=tuple(early)), nothing, now - 99 * HOUR, now) == now - first + HOUR
+    )
     unfinished = replace(catalog, backups=(*catalog.backups, backup(9, None, None)))
     assert lost_of(unfinished, nothing, now - 99 * HOUR, now) == now - first
     alone = [
@@ -206,3 +236,23 @@ def test_the_helper_does_what_it_is_asked_and_nothing_else(
         {"said": "it is busy", "done": False},
         {"said": "destroyed", "done": True},
     ]
+
+
+def test_of_a_drill_that_ended_badly_the_helper_says_failed_only_where_it_was_proven(
+    ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have passed, and its server does not end."""
+    newest = ctx.catalog().backups[-1]
+    bad = Verdict(backup=newest.record.backup, name=newest.name, at=ctx.clock.now(), why="it does not open")
+
+    def ask(*verdicts: Verdict) -> Any:
+        def make(*_: object) -> None:
+            for each in verdicts:
+                write_down(ctx, "", newest, each)
+            raise DatabaseError("its server does not end")
+
+        monkeypatch.setattr(root_helper, "make", make)
+        line = '{"verb": "drill", "instance": "shop", "clone": ""}'
+        return obey_drill(line, {"shop": ctx}, {("shop", ""): 9.0}, lambda: "")["result"]
+
+    assert [ask(), ask(replace(bad, why="")), ask(bad), ask()] == ["untried", "untried", "failed", "untried"]
