@@ -207,8 +207,9 @@ def lost_of(catalog: Catalog, reach: RecoveryWindow, promised: datetime, now: da
     if not moment_bases(catalog.backups):
         # A server that keeps no log never led to any moment.
         return timedelta()
-    records = [b.record for b in catalog.backups if b.finished]
-    first = min((since for r in records if (since := r.since or r.as_of)), default=now)
+    # Of one that is unfinished neither is known.
+    begins = (b.record.since or b.record.as_of for b in catalog.backups)
+    first = min((begin for begin in begins if begin), default=now)
     lacking = reach.lacking(max(promised, first), now)
     made = [(gap.after, gap.to) for gap in reach.gaps if gap.cause == "switch"]
     lost = sum((to - after for after, to in lacking), timedelta())
