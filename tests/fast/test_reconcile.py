@@ -111,6 +111,20 @@ def test_what_was_fetched_stays_to_go_on_from_and_other_copies_go(world: World, 
     )
 
 
+@pytest.mark.parametrize("text", ["{", "5", '[["1"]]', "[" * 20000])
+def test_a_copy_of_which_nobody_knows_what_was_fetched_stays_and_is_told(
+    world: World, ctx: Context, text: str
+) -> None:
+    values = {"id": new_id(), "name": "r1.copy", "instance": "shop", "engine": "mysql"}
+    clone = Clone(created=ctx.clock.now(), kind="copy", state="ready", backup="b", **values)  # type: ignore[arg-type]
+    announce(ctx, clone, properties={FETCHED: text})
+    unfinished(ctx, "dead")
+    healed, reported = said(reconcile(ctx))
+    assert healed == ("removed the unfinished clone dead",)
+    assert len(reported) == 1 and "r1.copy holds no list of guids" in reported[0]
+    assert there(world) == {"r1.copy"}
+
+
 def test_what_cannot_be_removed_is_told(world: World, ctx: Context) -> None:
     unfinished(ctx, "dead")
     world.pools.create(f"{CLONES}/dead/mine", {"canmount": "noauto"})

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from zbackup.model import bounds
 from zbackup.model.errors import NotRecoverable, UsageError, VerificationFailed
 from zbackup.model.log import ClusterTime
+from zbackup.model.mongod_settings import recorded_settings, setting
 
 Role = Literal["configsvr", "shardsvr"]
 CONFIG, SHARD = "configsvr", "shardsvr"
@@ -107,11 +107,9 @@ def addresses(config: str, shards: Sequence[str], key: str = "") -> Addresses:
 def role_of(server: Mapping[str, str]) -> str:
     """Tell what a backup's server was in its cluster, by Record.server: "configsvr", "shardsvr" or ""."""
     try:
-        options = bounds.from_json(server.get("options", "{}"))
-    except ValueError:
+        role = setting(recorded_settings(server), "sharding.clusterRole")
+    except VerificationFailed:
         return ""
-    sharding = options.get("sharding") if isinstance(options, dict) else None
-    role = sharding.get("clusterRole") if isinstance(sharding, dict) else None
     return role if role in (CONFIG, SHARD) else ""
 
 

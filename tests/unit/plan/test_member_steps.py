@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.samples import NOON, PLAIN, snapshots_of
 from zbackup.model.backup import Backup
-from zbackup.model.errors import Refused
+from zbackup.model.errors import Refused, VerificationFailed
 from zbackup.plan.clones.member_steps import member_steps
 
 ZONE = ZoneInfo("Europe/Berlin")
@@ -152,3 +152,18 @@ def test_nobody_joins_a_server_that_runs_alone() -> None:
     alone.record.server.pop("replica_set")
     with pytest.raises(Refused, match="in no replica set"):
         member_steps(alone, "m1", ZONE)
+
+
+@pytest.mark.parametrize(
+    "recorded", [{"options": "[]"}, {"options": "{"}, {"options": "[" * 20000}, {"dbpath": None}]
+)
+def test_a_record_that_no_mongod_wrote_is_refused_in_words(recorded: dict[str, str | None]) -> None:
+    backup = taken()
+    server = {name: value for name, value in (SERVER | recorded).items() if value is not None}
+    with pytest.raises(VerificationFailed):
+        member_steps(replace(backup, record=replace(backup.record, server=server)), "m1", ZONE)
+
+
+@pytest.mark.parametrize("options", [{"setParameter": 5}, {"setParameter": ["tlsX"]}, {"net": 5}])
+def test_what_is_no_table_of_settings_holds_none(options: dict[str, object]) -> None:
+    assert commands(taken(**options)) == commands(taken())

@@ -14,7 +14,7 @@ from zbackup.jobs.clones.lifecycle import start, working_on
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
-from zbackup.model.errors import Taken, UsageError, ZbackupError
+from zbackup.model.errors import Refused, Taken, UsageError, ZbackupError
 from zbackup.model.event_log import log
 from zbackup.model.shipping import holder_of
 from zbackup.model.snapshot import Dataset
@@ -82,7 +82,11 @@ def _remove_unfinished(ctx: Context) -> Iterator[tuple[str, bool]]:
     for at in ctx.everywhere():
         # What they are made of goes after them.
         for clone, dataset in sorted(clones(at.zfs, at.clones), key=lambda pair: pair[0].kind == "copy"):
-            mine = clone.instance == ctx.instance and _is_leftover(at, clone, dataset)
+            try:
+                mine = clone.instance == ctx.instance and _is_leftover(at, clone, dataset)
+            except Refused as strange:
+                yield str(strange), False
+                continue
             if mine and (ended := _have_removed(at, clone)):
                 yield ended
 

@@ -71,7 +71,7 @@ def record_of(ctx: Context, clone: Clone) -> Record:
     ctx.zfs.mount(f"{ctx.clones}/{clone.name}")
     try:
         record = from_properties(json.loads(secure_files.read_text(ctx.mountpoint / clone.name / RECORD)))
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, ValueError, RecursionError):
         record = None
     if record is None:
         raise NotFound(f"the clone {clone.name} has lost the record of what it was made from")

@@ -1,9 +1,11 @@
 """Tell what a copy that was fetched from a destination consists of: exactly that may be destroyed again."""
 
-import json
 from collections.abc import Sequence
+from contextlib import suppress
 
 from zbackup.jobs.context import Context
+from zbackup.model import bounds
+from zbackup.model.errors import Refused
 from zbackup.model.snapshot import Dataset
 from zbackup.zfs.streams import ZfsStreams
 
@@ -12,9 +14,13 @@ FETCHED = "zbackup:fetched"
 
 
 def fetched_guids(ctx: Context, container: str) -> set[str]:
-    """The guids, as text; none for anything that is not a copy."""
+    """The guids, as text; none for anything that is not a copy. Raise Refused for what are no guids."""
     text = ctx.zfs.user_properties(container).get(container, {}).get(FETCHED, "[]")
-    return set(json.loads(text))
+    with suppress(ValueError):
+        found = bounds.from_json(text)
+        if isinstance(found, list) and all(isinstance(guid, str) for guid in found):
+            return set(found)
+    raise Refused(f"{FETCHED} of {container} holds no list of guids: somebody has changed it")
 
 
 def abort_partials(ctx: Context, datasets: Sequence[Dataset]) -> None:

@@ -7,6 +7,8 @@ under the file's names. What was in a file is not repeated, as the file may have
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from zbackup.model.mongod_settings import setting
+
 BIND, SET, PARAMETER = "bind_ip", "replSet", "setParameter"
 PASSWORD = "PASSWORD"
 """Where the operator has to put in a password: servers tell them to nobody."""
@@ -69,7 +71,7 @@ def _without_sockets(options: Mapping[str, Any], host: str, *, known: bool) -> s
     A mongod takes the place of a Unix socket that is there: the file's would be production's. `known`: the
     backup says where production listens. Those of old do not.
     """
-    bound = str(_setting(options, "net.bindIp") or "").split(",")
+    bound = str(setting(options, "net.bindIp") or "").split(",")
     addresses = [each for each in bound if not each.strip().startswith("/")]
     if known and addresses == bound:
         return ""
@@ -79,11 +81,13 @@ def _without_sockets(options: Mapping[str, Any], host: str, *, known: bool) -> s
 def _all(replica_set: str, options: Mapping[str, Any], host: str) -> Iterator[tuple[str, Any]]:
     yield SET, replica_set
     yield BIND, f"localhost,{host}"
-    for setting, name in FLAGS:
-        yield name, PASSWORD if name in SECRET and _setting(options, setting) else _setting(options, setting)
-    if (role := _setting(options, "sharding.clusterRole")) in ROLES:
+    for path, name in FLAGS:
+        given = setting(options, path)
+        yield name, PASSWORD if name in SECRET and given else given
+    if (role := setting(options, "sharding.clusterRole")) in ROLES:
         yield role, True
-    for name, value in sorted(options.get(PARAMETER, {}).items()):
+    parameters = setting(options, PARAMETER)
+    for name, value in sorted(parameters.items() if isinstance(parameters, Mapping) else ()):
         if name.startswith(PARAMETERS):
             yield PARAMETER, f"{name}={value}"
 
@@ -91,13 +95,6 @@ def _all(replica_set: str, options: Mapping[str, Any], host: str) -> Iterator[tu
 def _given(server: Mapping[str, str]) -> set[str]:
     """Tell what the original's own command line had, by the names that options have here."""
     return {OF_SSL.get(name, name.replace("ssl", "tls", 1)) for name in server.get("flags", "").split()}
-
-
-def _setting(options: Mapping[str, Any], path: str) -> Any:
-    found: Any = options
-    for name in path.split("."):
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found
 
 
 def _words(name: str, value: Any) -> list[str]:

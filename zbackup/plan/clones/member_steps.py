@@ -5,15 +5,14 @@ by Copying Data Files from Another Member"): what it lacks it reads from the oth
 adds it, it finds no entry of its own in the set's configuration, and takes part in nothing (state REMOVED).
 """
 
-import json
 import shlex
 from dataclasses import dataclass
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from zbackup.model.backup import Backup
 from zbackup.model.errors import Refused
 from zbackup.model.moment import local_text
+from zbackup.model.mongod_settings import recorded_settings
 from zbackup.plan.clones.member_flags import flags
 
 # Where the operator has to put in what only he knows.
@@ -33,7 +32,8 @@ def member_steps(backup: Backup, name: str, zone: ZoneInfo) -> tuple[Step, ...]:
     """From the backup to a member; `name` is what its datasets and directory are called.
 
     Each dataset is mounted below one directory as it was below the root, so that what one says of the others
-    (links) is true again with that directory before it. Raise Refused for a server that is in no set.
+    (links) is true again with that directory before it. Raise Refused for a server that is in no set, and
+    VerificationFailed for a record that no mongod's backup has.
     """
     server = backup.record.server
     if "replica_set" not in server:
@@ -42,7 +42,7 @@ def member_steps(backup: Backup, name: str, zone: ZoneInfo) -> tuple[Step, ...]:
             f"(zbackup clone create without --as-replica-of makes a server of its own)"
         )
     root = f"/var/lib/{name}"
-    dbpath = root + server["dbpath"]
+    dbpath = root + backup.record.fact("dbpath")
     mounts = sorted(_mounts(backup, name), key=lambda mount: len(mount[1]))
     clone = [shlex.join(("zfs", "clone", "-o", f"mountpoint={root}{at}", s, d)) for s, at, d in mounts]
     return (
@@ -106,9 +106,9 @@ def _relink(dbpath: str, root: str) -> str:
 
 def _start(server: dict[str, str], dbpath: str) -> str:
     """With the original's own file of settings, if it has one, and what else it was told."""
-    options: dict[str, Any] = json.loads(server.get("options", "{}"))
+    options = recorded_settings(server)
     home = dbpath.rstrip("/")
     own = ["--dbpath", dbpath, "--port", PORT, "--logpath", f"{home}/mongod.log"]
     own += ["--pidfilepath", f"{home}/mongod.pid", "--fork"]
-    given = ["--config", options["config"]] if "config" in options else []
+    given = ["--config", str(options["config"])] if "config" in options else []
     return shlex.join((server.get("mongod", "mongod"), *given, *flags(server, options, HOST), *own))

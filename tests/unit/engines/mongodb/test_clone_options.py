@@ -12,7 +12,7 @@ from zbackup.engines.mongodb.clone.clone_server import require_private
 from zbackup.engines.mongodb.clone.program import find_program, series
 from zbackup.engines.mongodb.clone.server_options import OwnPaths, Shape, arguments
 from zbackup.engines.mongodb.recovery.recover import MongoRecovery
-from zbackup.model.errors import Refused
+from zbackup.model.errors import Refused, VerificationFailed
 from zbackup.model.recovery import Serving
 
 PLACE = OwnPaths(home=Path("/clones/x"), run=Path("/run/zbackup/x"))
@@ -161,3 +161,15 @@ def test_files_that_mongod_encrypted_are_refused() -> None:
     record = replace(PLAIN, engine="mongodb", server=RECORDED | {"encryption": "all files"})
     with pytest.raises(Refused, match="encrypted by mongod"):
         MongoRecovery(table=RecoveryTable(workers=2)).check_program(record)
+
+
+@pytest.mark.parametrize("settings", ["[]", "5", '"text"', "{", "[" * 20000, "{}" * 2])
+def test_recorded_settings_that_are_none_are_refused_in_words(settings: str) -> None:
+    with pytest.raises(VerificationFailed, match="recorded settings cannot be understood"):
+        options(Shape(purpose="open", memory=GIB), options=settings)
+
+
+@pytest.mark.parametrize("settings", [{"storage": 5}, {"storage": {"wiredTiger": []}}, {"storage": None}])
+def test_what_is_no_table_of_settings_holds_none(settings: dict[str, object]) -> None:
+    shape = Shape(purpose="open", memory=GIB)
+    assert options(shape, options=json.dumps(settings)) == options(shape)

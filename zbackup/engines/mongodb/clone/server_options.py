@@ -5,18 +5,19 @@ only unless it is a member of a cluster over several hosts, no TTL monitor, whic
 yet expired at the target.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from zbackup.model.mongod_settings import recorded_settings, setting
 from zbackup.model.recovery import NO_LIMITS, Limits
 
 Purpose = Literal["open", "replay", "serve"]
 
 LOOPBACK = "127.0.0.1"
 SMALLEST_CACHE = 256 * 1024**2
+_ENGINE = "storage.wiredTiger.engineConfig"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,12 +99,12 @@ def _layout(recorded: Mapping[str, str]) -> list[str]:
     The journal has one compressor for all of it, which is not written down in it (zlib's read as snappy's
     ends mongod 6.0 in recovery); collections and indexes know their own.
     """
-    storage = json.loads(recorded.get("options", "{}")).get("storage", {})
-    engine = storage.get("wiredTiger", {}).get("engineConfig", {})
+    settings = recorded_settings(recorded)
+    compressor = setting(settings, f"{_ENGINE}.journalCompressor")
     wanted = {
-        "directoryperdb": storage.get("directoryPerDB"),
-        "wiredTigerDirectoryForIndexes": engine.get("directoryForIndexes"),
-        f"wiredTigerJournalCompressor={engine.get('journalCompressor')}": engine.get("journalCompressor"),
+        "directoryperdb": setting(settings, "storage.directoryPerDB"),
+        "wiredTigerDirectoryForIndexes": setting(settings, f"{_ENGINE}.directoryForIndexes"),
+        f"wiredTigerJournalCompressor={compressor}": compressor,
     }
     return [flag for flag, given in wanted.items() if given]
 
