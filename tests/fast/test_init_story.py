@@ -204,6 +204,16 @@ def test_a_program_that_others_could_replace_is_started_by_no_unit(
     assert host.init("--yes") == 0
 
 
+def test_an_instance_that_is_lost_is_no_success(host: Host, capsys: Printed) -> None:
+    host.init("--yes")
+    with host.config.open("a") as file:
+        file.write("\n[instance.gone]\nengine = 'mongodb'\ndatasets = ['tank/gone']\n")
+    told(capsys)
+    assert host.init("--yes") != 0
+    out, _ = told(capsys)
+    assert "Instance db: ok" in out and "Instance gone: critical" in out and "set up" not in out
+
+
 def test_what_the_daemon_cannot_do_is_no_success(host: Host, capsys: Printed) -> None:
     on_systemd(host)
     host.verdict = [Refused("db: the daemon cannot do its work")]
@@ -336,7 +346,11 @@ def test_one_that_is_left_is_no_success_unless_others_were_named(host: Host, cap
     host.processes = [mysqld(), mysqld("/run/eve", 1000), mysqld("/run/root", 0)]
     assert host.init("--yes", "--no-drill") == Refused.exit_status
     err = told(capsys)[1]
-    assert "not protected: /run/eve" in err and "runs as root" in err and "not every server" in err
+    assert (
+        "not protected: /run/eve" in err
+        and "(process 0, user u0): it runs as root" in err
+        and "not every server" in err
+    )
     assert host.init("--yes", "--instance", f"db={SOCKET}") == 0
     assert "not protected: /run/eve" in told(capsys)[1]
 
