@@ -56,6 +56,11 @@ TESTS: dict[str, tuple[str, ...]] = {
     "zbackup/destinations/archive_leftovers.py": ("tests/unit/destinations",),
     "zbackup/catalog": ("tests/unit/catalog", "tests/fast"),
     "zbackup/jobs": ("tests/fast", "tests/unit/jobs"),
+    "zbackup/cli/init": (
+        "tests/unit/cli/test_cli_init.py",
+        *(f"tests/fast/test_init_{name}.py" for name in ("story", "asked")),
+    ),
+    "zbackup/cli/install_service.py": ("tests/fast/test_init_asked.py",),
 }
 """By the beginning of a module's path, the tests that should find a change of it."""
 
