@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from zoneinfo import ZoneInfo
 
@@ -13,15 +14,18 @@ import pytest
 from tests.fast.breaking import Break, every_break
 from tests.fast.right import portrait, require_nothing_left, require_well
 from tests.fast.world import World
+from zbackup.config.load import parse
+from zbackup.daemon.tasks import jobs
 from zbackup.jobs.backup.end_keep import end_keep, find_kept
 from zbackup.jobs.backup.prune import PruneReport, prune
 from zbackup.jobs.backup.snapshot import SnapshotOptions, snapshot
 from zbackup.jobs.clones import lifecycle as clones
 from zbackup.jobs.context import Context
+from zbackup.jobs.journal import Journal
 from zbackup.jobs.restore.local_source import LOCAL
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import restore
-from zbackup.model.errors import NotFound, ZbackupError
+from zbackup.model.errors import CommandFailed, NotFound, ZbackupError
 from zbackup.model.moment import Moment
 from zbackup.model.record import from_properties
 from zbackup.model.retention import CONDEMNED, Retention, Span
@@ -179,6 +183,32 @@ def test_the_lock_is_released_on_the_way_and_nothing_is_tried_twice(
     assert [s.backup.record.backup for s in report.skipped] == [first]
     assert [b.record.backup for b in report.destroyed] == [second, third]
     assert len(released) >= 2 and (report.left, report.more) == (0, False)
+
+
+@pytest.mark.parametrize(("powerless", "held"), [(True, False), (False, True), (False, False)])
+def test_a_daemon_that_may_destroy_nothing_has_not_pruned(
+    world: World, ctx: Context, powerless: bool, held: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody reads what its prune skipped. One that is held since it was looked at is no failure."""
+
+    def refuses(argv: tuple[str, ...], _: bool, act: Callable[[], object]) -> object:
+        if powerless and argv[1] == "destroy":
+            raise CommandFailed(argv, 1, "cannot destroy snapshots: permission denied")
+        return act()
+
+    do = jobs(lambda: parse(""), Journal(Path("nowhere")), lambda: False)
+    world.passing = refuses
+    if held:
+        monkeypatch.setattr("zbackup.jobs.backup.prune.pins", lambda *_: {})
+        for each in ctx.catalog().backups[:3]:
+            ctx.zfs.hold("late", each.snapshots[0])
+    if powerless:
+        with pytest.raises(CommandFailed, match="permission denied"):
+            do("prune", ctx)
+        assert len(ctx.catalog().backups) == 5
+        return
+    report = do("prune", ctx)
+    assert (bool(report.destroyed), bool(report.skipped)) == (not held, held)
 
 
 @pytest.mark.parametrize(("limit", "more"), [(10.0, True), (0.0, False)])

@@ -133,9 +133,6 @@ def jobs(
     """Tell what does a job. `settings` are those of the moment in which a job begins; what is being sent is
     cut when the daemon is `stopping`: the next run continues it."""
 
-    def some(ctx: Context) -> PruneReport:
-        return prune(ctx, PRUNE_TURN_S)
-
     def everywhere(ctx: Context) -> None:
         ship_all(ctx, stopping)
 
@@ -152,7 +149,7 @@ def jobs(
     at_home: Mapping[str, Callable[[Context], Any]] = {
         "reconcile": reconcile,
         "snapshot": snapshot,
-        "prune": some,
+        "prune": _prune_some,
         "ship": everywhere,
         "drill": drill,
         "watch": _watch(settings, journal),
@@ -171,6 +168,14 @@ def jobs(
         return at_home[kind](ctx)
 
     return do
+
+
+def _prune_some(ctx: Context) -> PruneReport:
+    """Nobody reads the report: that it may destroy nothing would show when the pool is full. Raise that."""
+    report = prune(ctx, PRUNE_TURN_S)
+    if failure := report.powerless:
+        raise failure
+    return report
 
 
 def _watch(settings: Callable[[], Settings], journal: Journal) -> Callable[[Context], Status]:

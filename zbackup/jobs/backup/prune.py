@@ -32,10 +32,14 @@ PAUSE_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A backup that should have gone and is still there (or the rest of it), and why."""
+    """A backup that should have gone and is still there (or the rest of it), and why.
+
+    `failure` is what refused to destroy it; None where it is only in use, or another by now.
+    """
 
     backup: Backup
     why: str
+    failure: CommandFailed | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +78,12 @@ class PruneReport:
     def more(self) -> bool:
         """Tell whether going on at once gets further."""
         return bool(self.left and self.destroyed)
+
+    @property
+    def powerless(self) -> CommandFailed | None:
+        """The last failure, where nothing at all was destroyed: it may concern all that is to go."""
+        failures = [s.failure for s in self.skipped if s.failure]
+        return failures[-1] if failures and not self.destroyed else None
 
 
 def plan_prune(ctx: Context) -> PrunePlan:
@@ -150,7 +160,8 @@ def drop_replaced_logs(ctx: Context, backups: Sequence[Backup]) -> tuple[Backup,
 def _failure(ctx: Context, backup: Backup) -> str:
     """Destroy the backup. Return why it could not be, "" if it was."""
     try:
-        why = _destroy(ctx, backup)
+        skipped = _destroy(ctx, backup)
+        why = skipped.why if skipped else ""
     except PoolReadOnly as refused:
         why = str(refused)
     if why:
@@ -184,17 +195,18 @@ def _destroy_some(ctx: Context, plan: RetentionPlan, done: _Done, end: float) ->
         if ctx.clock.monotonic() >= end:
             return len(waiting) - number
         ctx.progress.phase("destroying", f"{backup.name}, {number + 1} of {len(waiting)}")
-        if why := _destroy(ctx, backup):
-            done.skipped.append(Skipped(backup, why))
-            log.warning("prune.skipped", snapshot=backup.name, why=why)
+        if skipped := _destroy(ctx, backup):
+            done.skipped.append(skipped)
+            log.warning("prune.skipped", snapshot=backup.name, why=skipped.why)
         else:
             done.destroyed.append(backup)
             log.info("prune.destroyed", snapshot=backup.name)
     return 0
 
 
-def _destroy(ctx: Context, backup: Backup) -> str:
-    """Destroy a backup's snapshots, the one with the mark last; return why it could not be, "" if it was."""
+def _destroy(ctx: Context, backup: Backup) -> Skipped | None:
+    """Destroy a backup's snapshots, the one with the mark last; return why it could not be, None if it
+    was."""
     marked, *others = sorted(backup.snapshots, key=lambda s: not _is_marked(s))
     try:
         if len(backup.record.members) > 1 and not _is_marked(marked):
@@ -203,12 +215,14 @@ def _destroy(ctx: Context, backup: Backup) -> str:
             try:
                 _destroy_one(ctx, snapshot)
             except DatasetBusy as busy:
-                return in_use(ctx, backup, snapshot, busy)
+                return Skipped(backup, in_use(ctx, backup, snapshot, busy))
     except PoolReadOnly:
         raise  # that concerns all of them, and skipping them one by one would only hide it
-    except (CommandFailed, NotFound) as failure:
-        return str(failure)
-    return ""
+    except (DatasetBusy, DatasetNotFound, NotFound) as passing:
+        return Skipped(backup, str(passing))
+    except CommandFailed as failure:
+        return Skipped(backup, str(failure), failure)
+    return None
 
 
 def _destroy_one(ctx: Context, snapshot: Snapshot) -> None:
