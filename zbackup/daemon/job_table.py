@@ -113,7 +113,8 @@ class JobTable:
             elif outcome.error:
                 entry.history = entry.history.after(outcome.error, outcome.message, self._clock.now())
             else:
-                last = outcome.evidence or outcome.started
+                # What is not done yet is none that the next start could go by.
+                last = entry.history.last if outcome.more else outcome.evidence or outcome.started
                 entry.history = History(last=last, more=outcome.more, since=self._clock.now())
         self._plan(lane(key))
 

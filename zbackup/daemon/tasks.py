@@ -19,7 +19,7 @@ from zbackup.jobs.ship.ship import ship_all
 from zbackup.jobs.ship.verify_at import VerifyReport, prove_at
 from zbackup.jobs.watch.new_base import Renewals, renew_base
 from zbackup.jobs.watch.status import Status, inspect
-from zbackup.model.errors import ConfigError
+from zbackup.model.errors import ConfigError, Stopped
 from zbackup.model.schedule import Interval, Job, JobKind, Retry, Timing, job_at, parted
 from zbackup.plan.due import History, offset
 
@@ -137,7 +137,7 @@ def jobs(
         ship_all(ctx, stopping)
 
     def prune_there(ctx: Context, destination: ShipDestination) -> PruneReport:
-        return prune_at(ctx, destination, stopping)
+        return _all_done(prune_at(ctx, destination, stopping))
 
     def prove_there(ctx: Context, destination: ShipDestination) -> VerifyReport:
         return prove_at(ctx, destination, stopping)
@@ -175,6 +175,13 @@ def _prune_some(ctx: Context) -> PruneReport:
     report = prune(ctx, PRUNE_TURN_S)
     if failure := report.powerless:
         raise failure
+    return report
+
+
+def _all_done(report: PruneReport) -> PruneReport:
+    """Raise Stopped for what was left: the next start would take it for done, until it is due again."""
+    if report.left:
+        raise Stopped(("zbackup", "prune"), -1, f"zbackup was told to end with {report.left} left to go")
     return report
 
 

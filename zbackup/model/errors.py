@@ -112,7 +112,7 @@ class DatasetBusy(CommandFailed):
 
 
 class Stopped(CommandFailed):
-    """A stream was cut because zbackup was told to end; the next run continues it."""
+    """Work was cut short because zbackup was told to end; the next run continues it."""
 
 
 class NotReceivable(CommandFailed):

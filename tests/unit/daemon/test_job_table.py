@@ -157,6 +157,19 @@ def test_what_takes_many_turns_goes_on_at_once_and_lets_others_in_between() -> N
     assert max(t.timestamp() % 300 for t in world.times()[1:]) < 31
 
 
+def test_what_takes_many_turns_is_gone_on_with_by_the_next_daemon() -> None:
+    """It would else be done only the next night, as if all of it had been done."""
+    turns = iter([True] * 9)
+    world = World([task(Cron.parse("0 3 * * *"), "prune")], has_more=lambda _: next(turns, False))
+    known = world.job_table.histories
+    world.run(3)
+    assert len(world.times("prune")) == 3
+    world.last = {key: history.last for key, history in known().items() if history.last}
+    world.restart()
+    world.run(60)
+    assert len(world.times("prune")) == 10
+
+
 @pytest.mark.parametrize("more", [False, True])
 def test_a_job_that_takes_longer_than_its_interval_starves_no_other(more: bool) -> None:
     """Such as snapshots on a pool that is full of work: prune is what helps it."""

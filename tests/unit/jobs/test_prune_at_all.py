@@ -13,15 +13,19 @@ import pytest
 
 from tests.unit.plan.archive_world import World
 from tests.unit.samples import at
+from zbackup.config.load import parse
+from zbackup.daemon.tasks import jobs
 from zbackup.destinations.copies import Copies
 from zbackup.jobs.context import Context, ShipDestination
+from zbackup.jobs.journal import Journal
 from zbackup.jobs.ship.prune_at import plan_prune_at, prune_at
 from zbackup.model.archive import ArchiveInventory, LogFileId
 from zbackup.model.backup import Backup
 from zbackup.model.clock_reading import Reading
-from zbackup.model.errors import CommandFailed, ConnectionFailed, NotFound, PoolReadOnly, Refused
+from zbackup.model.errors import CommandFailed, ConnectionFailed, NotFound, PoolReadOnly, Refused, Stopped
 from zbackup.model.progress import Silent
 from zbackup.model.retention import EMPTY, Retention, Span
+from zbackup.model.schedule import job_at
 from zbackup.model.shipping import hold_tag, restore_tag
 from zbackup.model.snapshot import Snapshot
 
@@ -167,6 +171,16 @@ def test_who_is_stopped_does_nothing_more(place: Place, receiver: Receiver) -> N
         assert report.left == 5 - len(report.destroyed)
         assert len(report.plan.archived) == sum("binlog" in each for each in place.done)
         assert report.plan.orphans == (("an orphan",) if "an orphan" in place.done else ())
+
+
+def test_a_daemon_that_is_told_to_end_has_not_pruned(place: Place, receiver: Receiver) -> None:
+    """Else the next one would begin again only when a prune is due."""
+    cast(Any, receiver.ctx).destinations = (receiver.destination(LAST),)
+    do = jobs(lambda: parse(""), Journal(Path("nowhere")), lambda: len(place.done) == 2)
+    with pytest.raises(Stopped, match="told to end with 3 left"):
+        do(job_at("prune", place.name), receiver.ctx)
+    place.done.append("more, so that nobody is told to end")
+    assert do(job_at("prune", place.name), receiver.ctx).left == 0
 
 
 def test_where_nobody_can_tell_what_is_real_nothing_goes(place: Place, receiver: Receiver) -> None:

@@ -15,7 +15,7 @@ from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.ship.holds_and_bookmarks import pin, release
 from zbackup.jobs.ship.lag import write_down, write_down_commit
 from zbackup.model.backup import Backup
-from zbackup.model.errors import Diverged, Refused, Taken, ZbackupError
+from zbackup.model.errors import Diverged, Refused, Stopped, Taken, ZbackupError
 from zbackup.model.event_log import log
 from zbackup.model.shipping import Inventory, SourceDataset
 from zbackup.plan.ship.ship import (
@@ -146,10 +146,16 @@ def ship_all(ctx: Context, stop: Callable[[], bool] = never) -> tuple[ShipReport
     """Bring all of the instance's destinations up to date, one after the other.
 
     One that fails does not keep the others from their turn; the first failure is raised when all had theirs.
+    Raise Stopped where `stop` left some without: nothing was sent there.
     """
     reports = []
     failures: list[ZbackupError] = []
-    for destination in ctx.destinations:
+    for number, destination in enumerate(ctx.destinations):
+        if number and stop():
+            left = ", ".join(each.name for each in ctx.destinations[number:])
+            why = f"zbackup was told to end before it shipped to {left}"
+            failures.append(Stopped(("zbackup", "ship"), -1, why))
+            break
         try:
             reports.append(ship(ctx, destination, stop=stop))
         except ZbackupError as failure:
@@ -160,8 +166,6 @@ def ship_all(ctx: Context, stop: Callable[[], bool] = never) -> tuple[ShipReport
                 message=str(failure),
             )
             failures.append(failure)
-        if stop():
-            break
     if failures:
         raise failures[0]
     return tuple(reports)
