@@ -38,6 +38,10 @@ class EventHandler:
                 self._metrics.watched(report)
                 self._note_window(report)
                 self._note_health(report)
+        if outcome.job == "watch" and outcome.error:
+            # As notifications have it. That the job failed is in the log.
+            self._metrics.unseen(outcome.instance)
+            self._health[outcome.instance] = "critical"
         self._job_table.ended(outcome)
         self._metrics.ended(outcome)
         self._remember(outcome)

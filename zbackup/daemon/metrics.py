@@ -215,6 +215,10 @@ class Metrics:
         self._shipped(status.instance, status.shipped)
         self._drilled(status.instance, status.drills)
 
+    def unseen(self, instance: str) -> None:
+        """An instance could not be looked at: nobody knows how it is, and that is no reason to call it ok."""
+        self._health.labels(instance).set(LEVEL["critical"])
+
     def archived(self, instance: str, state: ArchiveState) -> None:
         """A log archive was looked at, could not be, or is about to be for the first time. Called in the
         lanes' threads.

@@ -50,6 +50,29 @@ def test_a_window_that_is_not_kept_is_said_once_each_time_it_changes(tmp_path: P
     assert hear() == ["info window.kept"]
 
 
+def test_an_instance_that_cannot_be_looked_at_is_not_ok(tmp_path: Path) -> None:
+    """What the last look found is not what is the case: nobody knows that."""
+
+    def never(_: object) -> Ended:
+        raise AssertionError
+
+    metrics = Metrics()
+    job_table = JobTable(SystemClock(), Scheduler(1, lambda _: None), never)
+    news = EventHandler(job_table, Journal(tmp_path), metrics, Notifier({}))
+
+    def hear(job: Any, error: str = "", report: object = None) -> float | None:
+        outcome = Outcome(instance="shop", job=job, started=NOON, seconds=1, error=error, message=error)
+        with capture_logs():
+            news.of(Ended(outcome, report))
+        return metrics._registry.get_sample_value("zbackup_health", {"instance": "shop"})
+
+    assert hear("watch", "PoolSuspended") == 2, "also before the first look"
+    assert hear("watch", report=a_status(findings=())) == 0
+    assert hear("ship", "ConnectionFailed") == 0, "a job that fails is what the next look tells of"
+    assert hear("watch", "PoolSuspended") == 2
+    assert hear("watch", report=a_status(findings=())) == 0
+
+
 def test_what_another_host_said_may_be_no_text(tmp_path: Path) -> None:
     """It is told as zfs or ssh there told it, and the daemon goes on."""
 
