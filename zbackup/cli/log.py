@@ -39,7 +39,7 @@ On a terminal it goes through PAGER, or less -FRX; PAGER=cat prints it as it com
 \b
 zbackup log shop --table shop.orders --since -1h
 zbackup log shop --table shop.orders --kind drop --kind truncate
-zbackup log shop --kind ddl --since yesterday
+zbackup log shop --kind ddl --since "yesterday 00:00"
 zbackup log shop --largest 10 --since -1d           the transactions with most bytes
 zbackup log shop --grep "WHERE 1"                   in the statements' texts
 zbackup log shop --rows 3e11fa47-71ca-11e1-9e33-c80aa9429562:23   its rows, before and after

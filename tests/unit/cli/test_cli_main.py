@@ -1,16 +1,20 @@
 """The command line from its entry: help, options anywhere, one line for every failure, exit statuses."""
 
 import json
+import re
 import runpy
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from zbackup.cli import main
 from zbackup.cli.main import _named, invoke
 from zbackup.config.load import VARIABLE
+from zbackup.model.moment import parse_moment
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = str(ROOT / "config.example.toml")
@@ -37,6 +41,17 @@ def test_help_has_an_example_and_json(command: str, capsys: pytest.CaptureFixtur
     said = capsys.readouterr().out
     assert f"\n  zbackup {command}" in said
     assert "--json" in said
+
+
+@pytest.mark.parametrize("command", ["restore", "log", "clone create"])
+def test_moments_in_examples_are_moments(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke([*command.split(), "--help"]) == 0
+    examples = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  zbackup ")]
+    found = re.findall(r'--(?:to|since|until|at) (?:"([^"]+)"|([-0-9a-z:]+))', "\n".join(examples))
+    moments = {quoted or plain for quoted, plain in found} - {"latest", "offsite"}
+    assert moments
+    for moment in moments:
+        parse_moment(moment, ZoneInfo("Europe/Berlin"), datetime.now(UTC))
 
 
 def test_main_help_has_the_exit_statuses(capsys: pytest.CaptureFixture[str]) -> None:
