@@ -154,7 +154,11 @@ def render(ctx: Context, report: WindowReport, address: str = "") -> list[str]:
 
     title = f"Instance {ctx.instance}{f' at {address}' if address else ''}"
     if report.as_they_are and not report.window.ranges:
-        return [title, *tables.as_they_are(ctx.instance, report.as_they_are, alone=True)]
+        return [
+            title,
+            *tables.as_they_are(ctx.instance, report.as_they_are, alone=True),
+            *json_shapes.unreadable_lines(report.unreadable),
+        ]
     if not report.window.ranges:
         return [
             title,

@@ -308,6 +308,10 @@ def test_a_window_at_an_address_promises_nothing() -> None:
 def test_nothing_to_restore_has_no_picture() -> None:
     empty = dataclasses.replace(WINDOW, window=RecoveryWindow(ranges=(), gaps=(), saw_live_log=False))
     assert window.render(cast(Context, Place()), empty)[1].startswith("Nothing can be restored yet")
+    alone = dataclasses.replace(empty, as_they_are=(a_backup(),), unreadable=(("tank/a@bad", "no record"),))
+    lines = window.render(cast(Context, Place()), alone)
+    assert any("can be restored as" in line for line in lines)
+    assert any("tank/a@bad" in line for line in lines)
 
 
 def test_a_prune_that_had_to_leave_something_is_no_success(
