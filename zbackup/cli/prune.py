@@ -156,7 +156,7 @@ def _report_lines(done: Done[PruneReport]) -> list[str]:
     orphans += [f"  {line}" for line in json_shapes.unreadable_lines(report.plan.unreadable)]
     orphans += [f"  took away {_archived(report.plan)}"] if report.plan.archived else []
     orphans += [f"  archived log stays: {report.log_stays}"] if report.log_stays else []
-    if not report.plan.retention.destroy:
+    if not (report.plan.retention.destroy or report.destroyed or report.skipped):
         return [f"{name}: nothing is to be destroyed; {kept} stay", *_note(report.plan, "  "), *orphans]
     freed = "" if report.skipped else _bytes(report.plan, ", which freed")
     return [

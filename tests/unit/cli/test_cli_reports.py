@@ -340,6 +340,9 @@ def test_a_prune_for_people() -> None:
     nothing = RetentionPlan(PRUNED.plan.retention.keep, ())
     idle = PruneReport(plan=PrunePlan(retention=nothing, freed=0), destroyed=(), skipped=())
     assert prune._report_text([done(idle)]) == "shop: nothing is to be destroyed; 1 stay"
+    # What a prune that was killed left at a destination is in no plan, and ends with 3 all the same.
+    rest = dataclasses.replace(idle, skipped=PRUNED.skipped)
+    assert prune._report_text([done(rest)]).splitlines()[1] == "  skipped zbackup-20240501T080000Z: busy"
 
 
 def test_a_difference_is_told_for_people() -> None:
