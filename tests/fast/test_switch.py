@@ -312,3 +312,20 @@ def test_what_was_not_mounted_before_is_not_afterwards(world: World, ctx: Contex
         world.pools.datasets[name].mounted = None
     switch(ctx, "r1")
     assert world.dataset_at(DATA).name == "tank/db" and not world.pools.datasets["tank/db/log"].mounted
+
+
+def test_a_switch_after_which_no_backup_could_be_taken_says_so_first(world: World, ctx: Context) -> None:
+    """In its report, also for who wants to read no notes: no moment from then on can be restored."""
+
+    def full(argv: tuple[str, ...], _: bool, act: Callable[[], Any]) -> Any:
+        if argv[:2] == ("zfs", "snapshot") and ran:
+            raise CommandFailed(argv, 1, "cannot create snapshot: out of space")
+        if argv[:2] == ("service", "start"):
+            ran.append(True)
+        return act()
+
+    ran = list[bool]()
+    world.passing = full
+    report = switch(ctx, "r1")
+    assert report.backup is None and "no backup could be taken" in report.remarks[0]
+    assert len(report.remarks) == 2

@@ -382,7 +382,7 @@ def test_what_has_to_be_done_before_it_serves_is_told(
     world: World, ctx: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for said in ("initiate it", ""):
-        monkeypatch.setattr(room, "start", lambda _, said=said: said or _started(world))
+        monkeypatch.setattr(room, "start", lambda _, said=said: _started(world) or said)
         report = switch(ctx, "r1")
         assert (report.remarks[0] == said) == bool(said) and len(report.remarks) == 1 + bool(said)
         world.server.running = True

@@ -59,7 +59,7 @@ class SwitchReport:
     clone: Clone
     outcome: Outcome
     aside: tuple[str, ...]
-    backup: str | None
+    backup: str | None = None
     remarks: tuple[str, ...] = ()
 
 
@@ -101,7 +101,7 @@ def switch(ctx: Context, name: str) -> SwitchReport:
     log.info("switch.done", clone=name)
     aside = tuple(intent.aside(each.name) for each in intent.leaving)
     remarks = (*([waits] if waits else []), *_remarks(record))
-    return SwitchReport(clone=clone, outcome="switched", aside=aside, backup=_backup(ctx), remarks=remarks)
+    return _with_backup(ctx, SwitchReport(clone=clone, outcome="switched", aside=aside, remarks=remarks))
 
 
 def undo(ctx: Context, name: str = "") -> SwitchReport:
@@ -132,7 +132,7 @@ def undo(ctx: Context, name: str = "") -> SwitchReport:
     log.info("switch.undone", clone=name)
     aside = tuple(part_name(ctx, clone, each.number) for each in intent.coming)
     remarks = (waits,) if waits else ()
-    return SwitchReport(clone=clone, outcome="undone", aside=aside, backup=_backup(ctx), remarks=remarks)
+    return _with_backup(ctx, SwitchReport(clone=clone, outcome="undone", aside=aside, remarks=remarks))
 
 
 # acting
@@ -198,13 +198,14 @@ def _start(ctx: Context, clone: Clone) -> str:
         ) from failure
 
 
-def _backup(ctx: Context) -> str | None:
-    """Back up what is production now: without that, no moment from now on can be reached."""
+def _with_backup(ctx: Context, report: SwitchReport) -> SwitchReport:
+    """Back up what is production now: without that, no moment from now on can be reached. That it could not
+    be done is a remark first of all, which nobody who wants no notes is spared."""
     try:
-        return snapshot(ctx).backup.name
+        return replace(report, backup=snapshot(ctx).backup.name)
     except ZbackupError as failure:
-        ctx.progress.note(f"no backup could be taken, take one soon (zbackup snapshot): {failure}")
-        return None
+        why = f"no backup could be taken, take one soon (zbackup snapshot): {failure}"
+        return replace(report, remarks=(why, *report.remarks))
 
 
 def _remarks(record: Record) -> tuple[str, ...]:
