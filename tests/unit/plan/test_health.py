@@ -7,7 +7,7 @@ import pytest
 
 from zbackup.model.finding import worst
 from zbackup.model.log import LogDamage
-from zbackup.model.space import Pool
+from zbackup.model.space import DatasetSettings, Pool
 from zbackup.plan.health.advice_on_arrangements import Arrangements, Expected, advice_on_arrangements
 from zbackup.plan.health.drill_health import DrillFacts
 from zbackup.plan.health.health import Facts, JobFacts, Lag, damaged_log, judge
@@ -166,6 +166,42 @@ def test_leftovers_and_a_wrong_clock() -> None:
 )
 def test_room(pool: dict[str, object], a_day: float | None, expected: list[str]) -> None:
     assert said(replace(WELL, pool=replace(POOL, **pool), written_a_day=a_day)) == expected  # type: ignore[arg-type]
+
+
+def dataset(name: str = "tank/db", **gib: float) -> DatasetSettings:
+    return DatasetSettings(name=name, values={key: str(int(size * GIB)) for key, size in gib.items()})
+
+
+LESS = "tank/db has {} of its room left".format
+
+
+@pytest.mark.parametrize(
+    ("room", "free", "a_day", "expected"),
+    [
+        (
+            {"usedbydataset": 10, "usedbysnapshots": 8, "available": 3, "quota": 20},
+            50,
+            0,
+            ["warning", LESS("14%")],
+        ),
+        ({"usedbydataset": 10, "usedbysnapshots": 9.5, "available": 0.5}, 50, 0, ["critical", LESS("2%")]),
+        ({"usedbydataset": 1, "available": 4, "quota": 100}, 50, 0, ["critical", LESS("4%")]),
+        ({"usedbydataset": 10, "available": 50}, 50, 0, []),
+        ({"usedbydataset": 10, "available": 50, "quota": 9000}, 50, 0, []),
+        ({"usedbydataset": 88, "available": 9}, 12, 0, ["warning", "tank has 12% free"]),
+        ({"available": 30}, 50, 15, ["warning", f"what tank/db may still take lasts 2.0 days {RATE}"]),
+        ({"usedbydataset": 1}, 50, 0, []),
+    ],
+)
+def test_room_that_is_less_than_the_pools(
+    room: dict[str, float], free: int, a_day: int, expected: list[str]
+) -> None:
+    """By a quota, on the dataset or above it, or by what is reserved for others: snapshots fill it, too."""
+    log = dataset("tank/log", usedbydataset=0.1, available=40)
+    facts = replace(WELL, pool=replace(POOL, free=free * GIB), written_a_day=a_day * GIB or None)
+    found = judge(replace(facts, settings=(log, dataset(**room))), FIVE)
+    assert [word for f in found for word in (f.severity, f.text)] == expected
+    assert {f.subject for f in found} <= {"space"}
 
 
 def test_a_gap_that_a_switch_made_is_a_note_and_a_real_one_is_not() -> None:

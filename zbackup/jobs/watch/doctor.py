@@ -42,7 +42,8 @@ def examine(ctx: Context, catalog: Catalog, server: ServerFacts | None, expected
     ports = shared_with_connections(
         ctx.cloning.ports, _kernel_says("ip_local_port_range"), _kernel_says("ip_local_reserved_ports")
     )
-    return [*doctor.examine(facts), *oplog, *ports, *of_space(zfs.pool(catalog.datasets[0].pool), rate)]
+    space = of_space(zfs.pool(catalog.datasets[0].pool), rate, facts.settings)
+    return [*doctor.examine(facts), *oplog, *ports, *space]
 
 
 def clock_synchronised() -> bool | None:

@@ -132,7 +132,7 @@ def inspect(
         paused=notes.pause_of(ctx.instance, now),
         acknowledged=notes.acknowledgement_of(ctx.instance, now),
     )
-    facts = _facts(found, catalog, known, retention.note)
+    facts = replace(_facts(found, catalog, known, retention.note), settings=tuple(settings))
     judged = (*not_loaded(settings), *health.judge(facts, _expected_now(expected, found.paused)))
     return replace(found, findings=in_the_light_of(judged, found.paused, found.acknowledged, ctx.zone))
 

@@ -9,7 +9,7 @@ from zbackup.model.backup import Backup
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.finding import Finding, Severity
 from zbackup.model.log import LogDamage
-from zbackup.model.space import Pool
+from zbackup.model.space import DatasetSettings, Pool
 from zbackup.plan.due import DIFFERENT
 from zbackup.plan.duration_text import length
 from zbackup.plan.health.advice_on_arrangements import Expected
@@ -86,6 +86,7 @@ class Facts:
     leftovers: tuple[Leftover, ...] = ()
     drills: tuple[DrillFacts, ...] = ()
     archives: tuple[ArchiveFacts, ...] = ()
+    settings: tuple[DatasetSettings, ...] = ()
 
 
 def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
@@ -108,7 +109,7 @@ def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
         *of_leftovers(facts.leftovers),
         *unreadable(facts.unreadable),
         *unreadable_clones(facts.unreadable_clones),
-        *of_space(facts.pool, facts.written_a_day),
+        *of_space(facts.pool, facts.written_a_day, facts.settings),
     )
     return tuple(finding for finding in found if finding is not None)
 
