@@ -96,7 +96,8 @@ class Searched:
         self.read: list[tuple[str, str]] = []
         self.ends = {"backup-3": "binlog.000003:100", "backup-4": ""}
         place = SimpleNamespace(address="zfs:vault/b", here=here, connect=lambda: nullcontext(session))
-        copies = SimpleNamespace(to_restore=lambda: Copies(backups, ()))
+        self.unreadable: tuple[tuple[str, str], ...] = ()
+        copies = SimpleNamespace(to_restore=lambda: Copies(backups, self.unreadable))
         session = SimpleNamespace(copies=lambda: copies)
         self.target = cast(Any, SimpleNamespace(adapter=place, limit=0))
         monkeypatch.setattr(search_copies, "_brought", self._brought)
@@ -139,6 +140,38 @@ def test_the_fewest_backups_are_fetched_that_hold_what_is_wanted(monkeypatch: py
     assert search_copies._until(unknown) == at_hour(3)
     with pytest.raises(NotRecoverable, match="no backup at zfs:vault/b holds a log"):
         host.search(since=at_hour(9))
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_an_archive_that_cannot_be_looked_at_is_log_that_was_not_read(
+    monkeypatch: pytest.MonkeyPatch, backwards: bool
+) -> None:
+    """It may hold the drop that is looked for. What a backup reaches needs no archive."""
+    host = Searched(monkeypatch, *(made(n, at_hour(n), log=("new", n, n)) for n in (3, 4)))
+    seen = search_copies.archived_copies
+
+    def sealed(*asked: Any) -> ArchivedCopies:
+        return replace(seen(*asked), unknown="it is sealed")
+
+    monkeypatch.setattr(search_copies, "archived_copies", sealed)
+    ctx: Any = SimpleNamespace(progress=None)
+    for until, lacks in ((None, True), (at_hour(9), True), (at_hour(3), False)):
+        wanted = LogFilter(until=until, backwards=backwards)
+        reads = [each for each in search_copies.search_copies(ctx, host.target, wanted) if each]
+        problems = [isinstance(each, LogRead) and each.problem for each in reads]
+        said = "the log archive at zfs:vault/b was not read: it is sealed"
+        rest = ["", ""]
+        lacking = [said] if lacks else []
+        assert problems == ([*lacking, *rest] if backwards else [*rest, *lacking])
+
+
+def test_backups_that_cannot_be_read_are_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    notes: list[str] = []
+    host = Searched(monkeypatch, made(3, at_hour(3), log=("new", 3, 3)))
+    host.unreadable = (("vault/b@z4", "no record"),)
+    ctx: Any = SimpleNamespace(progress=SimpleNamespace(note=notes.append))
+    assert len(list(search_copies.search_copies(ctx, host.target, LogFilter()))) == 1
+    assert notes == ["vault/b@z4 and so its backup cannot be read: no record"]
 
 
 def test_what_is_here_is_cloned_and_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:

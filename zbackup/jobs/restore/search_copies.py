@@ -14,6 +14,7 @@ from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.restore.archived_log import log_members, with_archived_log
 from zbackup.jobs.restore.at_destination import at_destination, clone_there
 from zbackup.jobs.restore.fetch import fetch
+from zbackup.jobs.restore.make_plan import note_unreadable
 from zbackup.jobs.restore.search_log import Found, in_one_backup, sooner
 from zbackup.jobs.ship.archived import ArchivedCopies, archived_copies
 from zbackup.jobs.ship.remote_holds import remote_holds
@@ -32,9 +33,13 @@ def search_copies(ctx: Context, destination: ShipDestination, wanted: LogFilter)
     """
     with destination.adapter.connect() as session:
         there = archived_copies(session, session.copies().to_restore())
+        note_unreadable(ctx, there.copies.unreadable)
+        lacking = _lacking(destination, there, wanted)
         backups = _needed(there.with_holders, wanted)
-        if not backups:
+        if not (backups or lacking):
             raise NotRecoverable(f"no backup at {destination.adapter.address} holds a log")
+        if wanted.backwards:
+            yield from lacking
         ends: dict[str, str] = {}
         for backup in sooner(backups, wanted):
             known = "" if wanted.backwards else ends.get(backup.record.log_id, "")
@@ -43,6 +48,17 @@ def search_copies(ctx: Context, destination: ShipDestination, wanted: LogFilter)
                     if isinstance(each, LogRead):
                         ends[backup.record.log_id] = each.end or known
                     yield each
+        if not wanted.backwards:
+            yield from lacking
+
+
+def _lacking(destination: ShipDestination, there: ArchivedCopies, wanted: LogFilter) -> list[LogRead]:
+    """The archived log that could not be looked at: it may hold the newest of what is wanted."""
+    backups = there.copies.backups
+    if not there.unknown or (wanted.until and any(b.reaches(wanted.until) for b in backups)):
+        return []
+    said = f"the log archive at {destination.adapter.address} was not read: {there.unknown}"
+    return [LogRead(name=destination.adapter.address, size=0, end="", problem=said)]
 
 
 def _needed(copies: Copies, wanted: LogFilter) -> list[Backup]:
