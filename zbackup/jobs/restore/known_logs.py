@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from zbackup.catalog.local import Catalog
 from zbackup.jobs.context import Context, live_files
 from zbackup.model.backup import Backup, BackupFiles
-from zbackup.model.errors import DatabaseError, NotFound, NotRecoverable, ZbackupError
+from zbackup.model.errors import NotFound, NotRecoverable, ZbackupError
 from zbackup.model.log import position_of
 from zbackup.plan.recovery.before_transaction import covering, with_known_log
 
@@ -33,7 +33,7 @@ def known_logs(
     """Every log that backups hold, the newest first; the server's own is part of the one that it goes on.
 
     `base` names the backup whose log alone is meant. `unread` is told why the server's own log is not among
-    them, where only the server can read that and does not answer; else that is a note.
+    them; without it that is a note.
     Raise NotFound when there is none of that name.
     """
     holders = sorted(with_known_log(catalog.backups), key=lambda b: b.createtxg, reverse=True)
@@ -72,8 +72,7 @@ def _live(
     except NotRecoverable:
         return files, UNKNOWN
     except (ZbackupError, OSError) as problem:
-        tell = unread if isinstance(problem, DatabaseError) else _noted(ctx)
-        tell(str(problem))
+        unread(str(problem))
         return None, UNKNOWN
     if span is None or position_of(span.first) > position_of(newest.record.log_to):
         return files, UNKNOWN
