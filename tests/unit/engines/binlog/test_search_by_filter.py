@@ -1,7 +1,9 @@
 """The search of binlog files: what transactions did, and what is said of files that are cut or damaged."""
 
 import struct
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -13,6 +15,7 @@ from tests.unit.examples import examples
 from zbackup.engines.mysql.binlog import events
 from zbackup.engines.mysql.binlog.find_unreplayable import SeenStops, find_unreplayable
 from zbackup.engines.mysql.binlog.position import LogPosition
+from zbackup.engines.mysql.binlog.reader import begun
 from zbackup.engines.mysql.binlog.search_by_filter import search
 from zbackup.engines.mysql.binlog.transaction_events import transaction_events
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
@@ -197,6 +200,33 @@ def test_damaged_anywhere(tmp_path_factory: pytest.TempPathFactory, place: int, 
 @pytest.mark.parametrize("after", ["binlog.000007:4", "binlog.000001:99999"])
 def test_a_log_that_was_begun_anew_is_read_from_its_beginning(log: Path, after: str) -> None:
     assert found(log, after=after) == found(log)
+
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_files_that_are_missing_between_two_are_log_that_was_not_read(log: Path, backwards: bool) -> None:
+    """No snapshot holds them, and the server has purged them: what is looked for may have been there."""
+    files = [log, *(log.with_name(f"binlog.{number:06}") for number in (2, 5, 6))]
+    for path in files[1:]:
+        path.write_bytes(log.read_bytes())
+    left = begun(log)
+    assert left
+
+    def said(**wanted: Any) -> list[str]:
+        reads = [e for e in search(files, LogFilter(backwards=backwards, **wanted)) if isinstance(e, LogRead)]
+        return [each.problem or each.name for each in (reversed(reads) if backwards else reads)]
+
+    gone = "what the log held between binlog.000002 and binlog.000005 (2 files) is gone"
+    names = [path.name for path in files]
+    assert said() == [*names[:2], gone, *names[2:]]
+    assert said(since=left - HOUR, until=left + HOUR) == said()
+    # All of it is from before what is wanted, or from after that.
+    assert said(since=left + HOUR) == names[-1:]
+    assert said(until=left - HOUR) == names
+    assert said(after="binlog.000002:4") == [names[1], gone, *names[2:]]
+    assert said(after="binlog.000005:4") == names[2:]
 
 
 def test_events_of_one_transaction_are_opened(log: Path) -> None:

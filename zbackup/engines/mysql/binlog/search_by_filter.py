@@ -20,6 +20,7 @@ from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import begun, describe, microseconds, opened
 from zbackup.engines.mysql.binlog.scan import Scanner
 from zbackup.engines.mysql.binlog.span_memory import Span
+from zbackup.model.log import how_many
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Told, Touched, nobody
 from zbackup.proc import secure_files
 
@@ -41,7 +42,8 @@ def search(files: Sequence[Path], wanted: LogFilter, told: Told = nobody) -> Ite
 
     `files` are of one log, oldest first. One that ends before the position `wanted.after` was begun anew
     (RESET BINARY LOGS), and is read from its beginning. A file that is damaged, encrypted or gone
-    does not keep the others from being read: its LogRead says so. `told` hears how far the reading is.
+    does not keep the others from being read: its LogRead says so, and one of its own where files are missing
+    between two. `told` hears how far the reading is.
     """
     after = _still_there(files, LogPosition.parse(wanted.after)) if wanted.after else None
     numbered = list(enumerate(files))
@@ -52,7 +54,25 @@ def search(files: Sequence[Path], wanted: LogFilter, told: Told = nobody) -> Ite
         newest = number == len(files) - 1
         if not newest and _is_too_old(files[number + 1], wanted):
             continue
+        lacking = _missing(files[number - 1], path, wanted, after) if number else []
+        if not wanted.backwards:
+            yield from lacking
         yield from _search_file(path, wanted, (start, newest), told)
+        if wanted.backwards:
+            yield from lacking
+
+
+def _missing(before: Path, path: Path, wanted: LogFilter, after: LogPosition | None) -> list[LogRead]:
+    """The log between two files of which the second does not follow on the first: no snapshot holds it, and
+    the server has purged it. Nothing where all of it is from before what is wanted, or from after that."""
+    first, last = sequence(before.name) + 1, sequence(path.name) - 1
+    if first > last or (after and after.sequence > last) or _is_too_old(path, wanted):
+        return []
+    if _is_too_late(before, wanted):
+        return []
+    gone = how_many(last - first + 1, "file", "files")
+    said = f"what the log held between {before.name} and {path.name} ({gone}) is gone"
+    return [LogRead(name=path.name, size=0, end="", problem=said)]
 
 
 def _still_there(files: Sequence[Path], after: LogPosition) -> LogPosition | None:
@@ -70,6 +90,14 @@ def _is_too_old(following: Path, wanted: LogFilter) -> bool:
     except OSError:
         return False
     return bool(wanted.since and left and left < wanted.since - MARGIN)
+
+
+def _is_too_late(file: Path, wanted: LogFilter) -> bool:
+    try:
+        left = begun(file)
+    except OSError:
+        return False
+    return bool(wanted.until and left and left > wanted.until + MARGIN)
 
 
 def _search_file(
