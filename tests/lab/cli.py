@@ -22,6 +22,7 @@ EXAMPLES = """examples:
   lab run --disk /var/tmp/d:4G -- ...         the disk outlives the guest; give it to the next one
   lab run --share out -- cp -r /etc/zfs out   the only way to write to the machine
   lab test tests/platform                     in guests of their own, two side by side
+  lab test tests/system@mysql-9.7             told with this server; @slow: with those of make test-slow
   lab shell                                   look around
 
 exit status of `lab run`: that of the command; 124 stopped at its time limit; 125 the guest died;
@@ -58,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
     test.add_argument("--keep", action="store_true", help="keep disk and pool of a module that fails")
     test.add_argument("--results", type=Path, default=None, help="directory for reports and output")
     test.add_argument(
-        "words", nargs="+", metavar="FILE", help="modules or directories; and options of pytest"
+        "words", nargs="+", metavar="FILE[@VARIANT]", help="modules or directories; and options of pytest"
     )
     commands.add_parser("shell", help="a shell as root with real ZFS")
     commands.add_parser("down", help="end every guest of this user and remove what they left")

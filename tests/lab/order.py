@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.lab import apt
+from tests.lab.variants import Told
 
 USUAL = Path(__file__).with_name("seconds.json")
 """What modules took in a whole run; a machine that has run them knows better."""
@@ -26,7 +27,7 @@ SHARED_HERE = 130.0
 SETS_CLOCK = ("clock", "odd_servers")
 """In the names of modules that set the machine's clock, which must be nobody else's."""
 ENGINES = ("mysql", "mariadb", "mongo")
-"""As names of modules have them."""
+"""As names of modules, or of the server that they are told with, have them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,11 @@ class Task:
     modules: tuple[str, ...]
     here: bool = False
     """On this machine itself, not where ZFS is."""
+
+    @property
+    def variant(self) -> str:
+        """The server that those of them are told with which do not choose theirs themselves: one at most."""
+        return next(filter(None, (Told.read(module).variant for module in self.modules)), "")
 
 
 def tasks(
@@ -75,12 +81,17 @@ def _shared(modules: Sequence[str], seconds: Mapping[str, float], most: float) -
     for module in sorted(modules, key=lambda module: -seconds[module]):
         for others in shared:
             together = seconds[module] + sum(seconds[other] for other in others)
-            if _kin(others[0]) == _kin(module) and together <= most:
+            if _fit(module, others) and together <= most:
                 others.append(module)
                 break
         else:
             shared.append([module])
     return [tuple(together) for together in shared]
+
+
+def _fit(module: str, others: Sequence[str]) -> bool:
+    variants = {Told.read(name).variant for name in (module, *others)} - {""}
+    return _kin(others[0]) == _kin(module) and len(variants) <= 1
 
 
 def _kin(module: str) -> tuple[Path, str]:

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.lab.variants import Told
+
 PYTEST_NOTHING_COLLECTED = 5
 
 
@@ -107,7 +109,7 @@ def _owner(case: ElementTree.Element, modules: Sequence[str]) -> int:
     """The number of the module that a test is of. One that cannot be imported is named instead of a class."""
     named = f"{case.get('classname') or case.get('name') or ''}."
     for number, module in enumerate(modules):
-        dotted = module.partition("::")[0].removesuffix(".py").replace("/", ".")
+        dotted = Told.read(module).file.removesuffix(".py").replace("/", ".")
         if named.startswith(f"{dotted}."):
             return number
     return 0

@@ -16,6 +16,7 @@ from tests.lab import backend, native, order, places
 from tests.lab.order import Task
 from tests.lab.request import DIED, BadRequest, Disk, Keep, Outcome, Request, parse_size
 from tests.lab.results import ModuleResult, exit_status, read_results, summary
+from tests.lab.variants import Told, UnknownVariant, of_file
 
 UNUSED_PLUGINS = ("hypothesispytest", "anyio", "xdist", "xdist.looponfail")
 """Plugins of pytest that no test here needs. Importing them takes most of its start."""
@@ -79,7 +80,7 @@ class Shards:
         name = result_name(task.modules)
         report = self.plan.results / f"{name}.xml"
         report.unlink(missing_ok=True)
-        request = self._request(task, pytest_command(task.modules, self.plan.options, report))
+        request = self._request(task, pytest_command(task, self.plan.options, report))
         began = time.monotonic()
         with (self.plan.results / f"{name}.log").open("wb", buffering=0) as log:
             # Tests here start guests of their own; what needs ZFS itself goes where ZFS is.
@@ -115,7 +116,7 @@ class Shards:
             memory=self.plan.memory,
             disks=() if task.here else self.plan.disks,
             shares=[self.plan.results],
-            visible=sorted({Path(module.partition("::")[0]).resolve().parent for module in task.modules}),
+            visible=sorted({Path(Told.read(module).file).resolve().parent for module in task.modules}),
             keep=self.plan.keep,
         )
         wanted = os.environ.get("LAB_BACKEND")
@@ -136,34 +137,51 @@ class Shards:
         sys.stdout.flush()
 
 
-def pytest_command(modules: Sequence[str], options: Sequence[str], report: Path) -> list[str]:
+def pytest_command(task: Task, options: Sequence[str], report: Path) -> list[str]:
     """How modules are tested: by the project's own environment if there is one."""
     venv = places.REPOSITORY / ".venv" / "bin" / "python"
     python = str(venv) if venv.exists() else "python3"
     # The cache of pytest would be written to a root that is thrown away.
     unused = [word for plugin in ("cacheprovider", *UNUSED_PLUGINS) for word in ("-p", f"no:{plugin}")]
     fixed = [*unused, "-q", "--color=no", f"--junitxml={report}"]
-    return [python, "-m", "pytest", *fixed, *options, *modules]
+    variant = [f"--variant={task.variant}"] if task.variant else []
+    files = [str(replace(Told.read(module), variant="")) for module in task.modules]
+    return [python, "-m", "pytest", *fixed, *variant, *options, *files]
 
 
 def find_modules(words: Sequence[str], start: Path, pattern: str = "test_*.py") -> list[str]:
-    """Test modules named by files, directories or test ids, each once, in order.
+    """Test modules named by files, directories or test ids, in order, each once with each of its servers.
 
     Raises FileNotFoundError for a word that names nothing: a mistyped module must not pass unseen.
     """
     found: dict[str, None] = {}
     for word in words:
-        path = start / word.partition("::")[0]
+        asked = Told.read(word)
+        path = start / asked.file
         if path.is_dir():
-            inside = sorted(path.rglob(pattern))
+            inside = [_shortest(module, start) for module in sorted(path.rglob(pattern))]
             if not inside:
                 raise FileNotFoundError(f"no {pattern} in {word}")
-            found.update({_shortest(module, start): None for module in inside})
         elif path.is_file():
-            found[word] = None
+            inside = [asked.file]
         else:
             raise FileNotFoundError(f"no such test module: {word}")
+        told = [name for file in inside for name in _told(replace(asked, file=file), start)]
+        if not told:
+            raise FileNotFoundError(f"nothing is told with that server: {word}")
+        found.update(dict.fromkeys(told))
     return list(found)
+
+
+def _told(asked: Told, start: Path) -> list[str]:
+    """A module with each of its servers that were asked for; as it is if it chooses its servers itself."""
+    try:
+        said = of_file(start / asked.file)
+    except (SyntaxError, ValueError, UnknownVariant) as error:
+        raise BadRequest(f"{asked.file}: {error}") from error
+    if not said.all and not asked.variant:
+        return [str(asked)]
+    return [str(replace(asked, variant=name)) for name in said.asked(asked.variant)]
 
 
 def find_here(word: str, start: Path) -> list[str]:
@@ -183,7 +201,8 @@ def _shortest(path: Path, start: Path) -> str:
 
 def result_name(modules: Sequence[str]) -> str:
     """A file name for the results of modules that one pytest runs."""
-    first = re.sub(r"[^A-Za-z0-9_.-]+", "-", modules[0].removesuffix(".py")).strip("-")
+    plain = modules[0].removesuffix(".py").replace(".py@", "@")
+    first = re.sub(r"[^A-Za-z0-9_.@-]+", "-", plain).strip("-")
     return first if len(modules) == 1 else f"{first}-and-{len(modules) - 1}-more"
 
 

@@ -5,7 +5,6 @@ import re
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from tests.lab.pool import Dataset, Pool, run
 from tests.lab.servers.accounts import ZBACKUP_PASSWORD, ZBACKUP_USER
 from tests.lab.servers.templates import DAEMON
 from tests.lab.trusted import trusted
+from tests.lab.variants import Variant
 from tests.system.forked import Forks, shared
 from tests.system.program import ANSWER_LIMIT, Result, Run, started
 from tests.unit.docs.typed import typed
@@ -29,15 +29,6 @@ INSTANCE = "shop"
 ZBACKUP = Path(sys.executable).with_name("zbackup")
 
 Connection = pymysql.connections.Connection
-
-
-@dataclass(frozen=True, kw_only=True)
-class Variant:
-    """A kind of server."""
-
-    flavour: str
-    gtid: bool = True
-    options: tuple[str, ...] = ()
 
 
 _IDENTITY = re.compile(r"[^\t]*\t(guid|origin|mounted|mountpoint|userrefs)\t|[^\t]*$")

@@ -10,6 +10,7 @@ import pytest
 from tests.lab import runs
 from tests.lab.cli import main, parser, split_words
 from tests.lab.guest import exit_status
+from tests.lab.order import Task
 from tests.lab.recipe import (
     KERNEL_OFF,
     KERNEL_ON,
@@ -19,7 +20,8 @@ from tests.lab.recipe import (
     newest_supported,
     release_codename,
 )
-from tests.lab.shards import find_here, find_modules, result_name, selects
+from tests.lab.request import BadRequest
+from tests.lab.shards import find_here, find_modules, pytest_command, result_name, selects
 
 
 @pytest.mark.parametrize(
@@ -72,6 +74,49 @@ def test_modules_for_this_machine_are_found_by_either_name(tmp_path: Path) -> No
             find_here(word, tmp_path)
 
 
+def test_a_module_is_run_once_for_each_of_its_servers(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/test_1.py").write_text(
+        'VARIANTS = ("mysql-9.7", "mariadb-10.11")\nSLOW_VARIANTS = ("mariadb-11.8",)'
+    )
+    (tmp_path / "a/test_2.py").touch()
+    (tmp_path / "a/test_3.py").write_text('VARIANTS = ("mariadb-11.8",)')
+
+    def found(*words: str) -> list[str]:
+        return find_modules(words, tmp_path)
+
+    usual = ["a/test_1.py@mysql-9.7", "a/test_1.py@mariadb-10.11"]
+    assert found("a") == [*usual, "a/test_2.py", "a/test_3.py@mariadb-11.8"]
+    assert found("a/test_1.py", "a/test_1.py@mysql-9.7") == usual
+    assert found("a@slow") == found("a/test_1.py@slow") == ["a/test_1.py@mariadb-11.8"]
+    assert found("a@mariadb-11.8") == ["a/test_1.py@mariadb-11.8", "a/test_3.py@mariadb-11.8"]
+    assert found("a/test_1.py@mysql-9.7::TestX::test_y[a@b]") == ["a/test_1.py@mysql-9.7::TestX::test_y[a@b]"]
+    assert found("a/test_3.py::test_y") == ["a/test_3.py@mariadb-11.8::test_y"]
+    for word in ("a@mysql-9.7-no-gtid", "a/test_2.py@mysql-9.7", "a/test_3.py@slow"):
+        with pytest.raises(FileNotFoundError, match="told with"):
+            found(word)
+
+
+@pytest.mark.parametrize("said", ['VARIANTS = ("mysql-5",)', "VARIANTS = of('mysql')", "VARIANTS = ("])
+def test_a_module_whose_servers_cannot_be_read_is_an_error(tmp_path: Path, said: str) -> None:
+    (tmp_path / "test_a.py").write_text(said)
+    with pytest.raises(BadRequest, match="test_a"):
+        find_modules(["test_a.py"], tmp_path)
+
+
+def test_pytest_is_told_the_server_beside_the_files() -> None:
+    task = Task(("a/test_1.py@mysql-9.7", "a/test_2.py@mysql-9.7::test_x[@]", "a/test_3.py"))
+    command = pytest_command(task, ["-x"], Path("r.xml"))
+    assert command[-5:] == [
+        "--variant=mysql-9.7",
+        "-x",
+        "a/test_1.py",
+        "a/test_2.py::test_x[@]",
+        "a/test_3.py",
+    ]
+    assert "--variant" not in " ".join(pytest_command(Task(("a/test_3.py",)), [], Path("r.xml")))
+
+
 def test_a_mistyped_module_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for word in ("test_nothing.py", "empty"):
@@ -81,6 +126,7 @@ def test_a_mistyped_module_is_an_error(tmp_path: Path) -> None:
 
 def test_results_have_plain_file_names() -> None:
     assert result_name(["tests/platform/test_lab.py"]) == "tests-platform-test_lab"
+    assert result_name(["a/test_b.py@mysql-9.7"]) == "a-test_b@mysql-9.7"
     assert result_name(["a/test_b.py::test_c[x y]"]) == "a-test_b.py-test_c-x-y"
     assert result_name(["a/test_b.py", "a/test_c.py", "a/test_d.py"]) == "a-test_b-and-2-more"
 

@@ -35,6 +35,14 @@ def test_short_modules_of_one_directory_and_one_engine_share_guests() -> None:
     assert sorted(module for task in found for module in task.modules) == sorted(seconds)
 
 
+def test_modules_that_are_told_with_one_server_share_a_guest_and_others_do_not() -> None:
+    names = ("a/one.py@mysql-9.7", "a/two.py@mysql-9.7", "a/two.py@mysql-9.7-no-gtid", "a/its_own_mysql.py")
+    found = tasks(names, [], dict.fromkeys(names, 1.0) | {names[2]: 0.5, names[3]: 0.5})
+    assert found == [Task((names[0], names[1], names[3])), Task((names[2],))]
+    assert [task.variant for task in found] == ["mysql-9.7", "mysql-9.7-no-gtid"]
+    assert Task((names[3], names[0])).variant == "mysql-9.7"
+
+
 def test_who_sets_the_clock_has_a_machine_of_his_own() -> None:
     found = tasks(
         ["a/test_clock.py", "a/b.py", "a/c.py"], [], {"a/test_clock.py": 3.0, "a/b.py": 1.0, "a/c.py": 1.0}

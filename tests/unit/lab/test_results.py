@@ -91,7 +91,7 @@ SHARED = b"""<testsuites><testsuite>
 <testcase classname="t.test_ab" name="y" time="4"><failure/></testcase>
 <testcase classname="" name="t.test_broken"><error/></testcase>
 </testsuite></testsuites>"""
-MODULES = ["t/test_a.py", "t/test_ab.py", "t/test_broken.py", "t/test_forgotten.py"]
+MODULES = ["t/test_a.py@mysql-9.7", "t/test_ab.py", "t/test_broken.py", "t/test_forgotten.py"]
 
 
 class TestModulesThatShareAGuest:

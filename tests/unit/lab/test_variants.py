@@ -1,0 +1,98 @@
+"""Tests that are told with several servers: which are collected, and with what."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.lab.variants import Told, Variants
+
+pytest_plugins = ["pytester"]
+
+ROOT = Path(__file__).parents[3]
+STORY = """
+import pytest
+
+VARIANTS = ("mysql-9.7", "mariadb-10.11")
+SLOW_VARIANTS = ("mariadb-11.8",)
+
+
+@pytest.fixture(scope="module")
+def variant(variant):
+    return variant.flavour + "!"
+
+
+def test_all(variant):
+    assert variant in ("mysql-9.7!", "mariadb-10.11!", "mariadb-11.8!")
+
+
+@pytest.mark.told_with("mysql-9.7", "mariadb-11.8")
+class TestSome:
+    @pytest.mark.parametrize("number", [1, 2])
+    def test_it(self, variant, number):
+        assert variant != "mariadb-10.11!"
+"""
+
+
+def told(pytester: pytest.Pytester, text: str, *options: str) -> tuple[list[str], str]:
+    """Run a module with the conftest of `tests`: the tests that passed, and the last line."""
+    pytester.makeconftest((ROOT / "tests" / "conftest.py").read_text())
+    pytester.makeini("[pytest]\nmarkers = told_with\naddopts = --strict-markers\n")
+    pytester.makepyfile(test_story=text)
+    lines = pytester.runpytest_inprocess("-q", "-rA", "-p", "no:cacheprovider", *options).outlines
+    return [line.rpartition("::")[2] for line in lines if line.startswith("PASSED ")], lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        (["--variant=mysql-9.7"], {"all[mysql-9.7]", "it[mysql-9.7-1]", "it[mysql-9.7-2]"}),
+        (["--variant=mariadb-10.11"], {"all[mariadb-10.11]"}),
+        (["--variant=mariadb-11.8"], {"all[mariadb-11.8]", "it[mariadb-11.8-1]", "it[mariadb-11.8-2]"}),
+        ([], {"all[mysql-9.7]", "it[mysql-9.7-1]", "it[mysql-9.7-2]", "all[mariadb-10.11]"}),
+    ],
+)
+def test_only_what_is_told_with_a_server_is_collected(
+    pytester: pytest.Pytester, options: list[str], wanted: set[str]
+) -> None:
+    passed, last = told(pytester, STORY, *options)
+    assert {name.removeprefix("test_") for name in passed} == wanted
+    assert last.startswith(f"{len(wanted)} passed in"), "none is skipped or deselected"
+
+
+@pytest.mark.parametrize(
+    ("there", "instead"),
+    [
+        ('told_with("mysql-9.7", "mariadb-11.8")', 'told_with("mysql-9.7-no-gtid")'),
+        ('told_with("mysql-9.7", "mariadb-11.8")', "told_with()"),
+        ('("mysql-9.7", "mariadb-10.11")', '("mysql-9.7", "mysql")'),
+        ("(self, variant, number)", "(self, number, variant=0)"),
+    ],
+)
+def test_a_server_that_is_mistyped_or_cannot_be_chosen_loses_no_test_in_silence(
+    pytester: pytest.Pytester, there: str, instead: str
+) -> None:
+    passed, last = told(pytester, STORY.replace(there, instead))
+    assert passed == [] and "error" in last
+
+
+def test_a_word_names_a_file_a_server_and_tests() -> None:
+    for word, read in {
+        "a/b.py": Told("a/b.py"),
+        "a/b.py@c-1.2": Told("a/b.py", "c-1.2"),
+        "a/b.py@c::T::t[x::@]": Told("a/b.py", "c", "::T::t[x::@]"),
+        "/home/me@host/b.py": Told("/home/me@host/b.py"),
+        "/home/me@host/b.py@c": Told("/home/me@host/b.py", "c"),
+        "a@slow": Told("a", "slow"),
+    }.items():
+        assert Told.read(word) == read and str(read) == word
+
+
+def test_who_names_no_server_is_told_as_usual() -> None:
+    said = Variants(("a", "b"), ("c",))
+    assert [said.asked(name) for name in ("", "slow", "b", "c", "d")] == [
+        ("a", "b"),
+        ("c",),
+        ("b",),
+        ("c",),
+        (),
+    ]
