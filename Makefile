@@ -10,7 +10,7 @@ PIP_INSTALL := pip install --quiet --disable-pip-version-check
 
 # Modules of which `make test` tells some repeats of a story, and test-slow all: see tests/lab/repeats.py.
 REPEATED := tests/faults/test_snapshot_faults.py tests/platform/test_prune.py tests/platform/test_ship_killed.py \
-  tests/platform/test_ship_ssh.py tests/system/test_backup_as_it_is_mariadb.py tests/system/test_recovery_mongodb.py \
+  tests/platform/test_ship_ssh.py tests/system/test_backup_as_it_is.py tests/system/test_recovery_mongodb.py \
   tests/system/test_backup_as_it_is_mongodb.py tests/system/test_interrupted_restore.py tests/system/test_interrupted_snapshot.py \
   tests/system/test_odd_servers_mariadb.py tests/system/test_odd_servers_mongodb.py tests/system/test_odd_servers_mysql.py
 REPEATED_HERE := tests/destinations/test_s3_archive_cut.py tests/destinations/test_s3_cut.py tests/destinations/test_s3_keep.py \
@@ -75,7 +75,8 @@ test: ## everything: the checks while the lab is built, then every test on real 
 
 test-slow: setup lab ## long campaigns on the lab; their last results are in docs/reference/slow-tests.md
 	ZBACKUP_EXAMPLES=10 $(BIN)/pytest -q -n 2 --dist worksteal tests/unit
-	LAB_ZFS=packaged tests/lab/lab test -j 2 --mem 7G --timeout 3h --here packaging/selftest_package.py --here bench/selftest_commands.py tests/slow
+	LAB_ZFS=packaged ZBACKUP_REPEATS=all tests/lab/lab test -j 2 --mem 7G --timeout 3h \
+	  --here packaging/selftest_package.py --here bench/selftest_commands.py tests/slow tests/system@slow
 	ZBACKUP_REPEATS=all tests/lab/lab test -j 2 --timeout 1h $(REPEATED_HERE:%=--here %) $(REPEATED)
 	$(BIN)/python -m tests.power.cuts --cuts 50
 	$(BIN)/python -m tests.power.lost --rounds 10 --flavour mysql-9.7

@@ -1,4 +1,4 @@
-"""A developer attacks from his clone: told once for MySQL and MariaDB by the modules test_dev_clone_*.
+"""A developer attacks from his clone. `test_dev_clone.py` tells it.
 
 Production's user is the clone's server's user, so that file permissions alone keep it from nothing.
 """

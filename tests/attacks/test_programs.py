@@ -23,8 +23,9 @@ from tests.lab.server_user import as_server_user, give_away
 from tests.lab.servers.templates import DAEMON, KINDS
 from tests.lab.servers.wrappers import loader
 from tests.lab.trusted import trusted
+from tests.lab.variants import Variant
 from tests.system.conftest import end_clones
-from tests.system.house import House, Variant, Zbackup, build, wait_until
+from tests.system.house import House, Zbackup, build, wait_until
 from tests.system.mongo_house import MongoHouse
 from zbackup.plan.clones.clone_name import drill_name
 

@@ -17,20 +17,32 @@ STORIES = {
     "mysql": (
         "mysql-9.7",
         (
-            "recovery_mysql_gtid",
-            "transactions_mysql_gtid",
-            "clones_mysql",
-            "backup_as_it_is_mysql",
-            "replica_mysql",
+            "test_recovery.py@mysql-9.7",
+            "test_transactions.py@mysql-9.7",
+            "test_clones.py@mysql-9.7",
+            "test_backup_as_it_is.py@mysql-9.7",
+            "test_replica.py@mysql-9.7",
         ),
     ),
     "mariadb": (
         "mariadb-10.11",
-        ("recovery_mariadb_10_11", "transactions_mariadb_10_11", "clones_mariadb", "backup_as_it_is_mariadb"),
+        (
+            "test_recovery.py@mariadb-10.11",
+            "test_before.py@mariadb-10.11",
+            "test_transactions.py@mariadb-10.11",
+            "test_copy.py@mariadb-10.11",
+            "test_clones.py@mariadb-11.8",
+            "test_backup_as_it_is.py@mariadb-10.11",
+        ),
     ),
     "mongodb": (
         "mongodb-6.0",
-        ("recovery_mongodb", "mongo_snapshot", "clones_mongodb", "backup_as_it_is_mongodb"),
+        (
+            "test_recovery_mongodb.py",
+            "test_mongo_snapshot.py",
+            "test_clones_mongodb.py",
+            "test_backup_as_it_is_mongodb.py",
+        ),
     ),
 }
 """By kind: the server that these modules name, and the modules."""
@@ -67,9 +79,7 @@ def _run(name: str, words: list[str]) -> int:
     say(f"{name}: {version.splitlines()[0]}")
     instead, stories = STORIES[kind]
     modules = [
-        f"tests/system/test_{story}.py"
-        for story in stories
-        if not words or any(word in story for word in words)
+        f"tests/system/{story}" for story in stories if not words or any(word in story for word in words)
     ]
     environment = {**os.environ, brought.INSTEAD: f"{instead}={name}"}
     argv = (str(PROGRAM), "test", "-j", "2", "--timeout", "25m", *modules)

@@ -17,11 +17,12 @@ from pathlib import Path
 from tests.lab.load import Load, rows, verify
 from tests.lab.pool import Dataset, Pool, create_pool, run
 from tests.lab.server_user import SERVER_UID
+from tests.lab.variants import Variant
 from tests.power.inside import say
 from tests.slow.lost_hosts import require_promise
 from tests.system.archive_story import RATE, THREADS, Loss, archiving
 from tests.system.forked import forks
-from tests.system.house import House, Variant, after_writing, build, now, utc, wait_until
+from tests.system.house import House, after_writing, build, now, utc, wait_until
 from zbackup.proc.run_directory import daemon_directory
 
 DATA, LOG = "data", "data/log"

@@ -4,7 +4,8 @@ import os
 from pathlib import Path
 
 from tests.lab.pool import Dataset, Pool, run
-from tests.system.house import House, Variant, build
+from tests.lab.variants import Variant
+from tests.system.house import House, build
 
 NAME = "cut"
 HOME = Path("/tmp/cut")

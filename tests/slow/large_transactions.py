@@ -12,7 +12,8 @@ import pytest
 
 from tests.lab.pool import Pool
 from tests.lab.server_user import SERVER_UID
-from tests.system.house import House, Variant, build, checksums, next_second, utc
+from tests.lab.variants import Variant
+from tests.system.house import House, build, checksums, next_second, utc
 
 ROWS, ROW = 1100, 1 << 20
 

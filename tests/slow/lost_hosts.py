@@ -27,11 +27,12 @@ from tests.lab.load_journal import Verdict, nanoseconds, read
 from tests.lab.pool import Pool, create_pool, run
 from tests.lab.s3_server import ACCESS, SECRET, client, s3_server
 from tests.lab.two_hosts import TwoHosts
+from tests.lab.variants import Variant
 from tests.system.archive_story import EVERY, Loss, archiving, lose_host
 from tests.system.come_back import make_log
 from tests.system.conftest import end_clones
 from tests.system.forked import forks
-from tests.system.house import House, Variant, build, utc
+from tests.system.house import House, build, utc
 from zbackup.proc.run_directory import daemon_directory
 
 ROUNDS = int(os.environ.get("ZBACKUP_SLOW_ROUNDS", "50"))

@@ -6,9 +6,10 @@ import pytest
 
 from tests.lab.pool import Pool
 from tests.lab.two_hosts import TwoHosts, hosts
+from tests.lab.variants import Variant
 from tests.system.come_back import offsite_of
 from tests.system.conftest import end_clones
-from tests.system.house import House, Variant, build, next_second
+from tests.system.house import House, build, next_second
 from tests.system.mongo_house import MongoHouse
 from tests.system.mongo_story import mongo_house, opened
 

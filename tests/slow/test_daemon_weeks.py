@@ -11,9 +11,10 @@ from datetime import timedelta
 
 import pytest
 
+from tests.lab.variants import Variant
 from tests.system.conftest import house
 from tests.system.daemon_story import CADENCE_S, live, restore_anywhere
-from tests.system.house import House, Variant
+from tests.system.house import House
 
 __all__ = ["house"]
 

@@ -12,9 +12,10 @@ import pytest
 from tests.destinations.shop import BUCKET
 from tests.lab.pool import Pool, create_pool
 from tests.lab.s3_server import ACCESS, SECRET, S3Server, client, s3_server
+from tests.lab.variants import Variant
 from tests.system.conftest import house
 from tests.system.forked import forks
-from tests.system.house import House, Variant, next_second
+from tests.system.house import House, next_second
 
 __all__ = ["house"]
 

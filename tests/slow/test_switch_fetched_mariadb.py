@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.lab.variants import Variant
 from tests.system.conftest import house
-from tests.system.house import Variant
 from tests.system.switch_fetched import FetchedSwitch
 from tests.system.switch_story import SwitchStory, shop
 

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.lab.pool import Pool
+from tests.lab.variants import Variant
 from tests.system.conftest import end_clones
-from tests.system.house import House, Variant, build
+from tests.system.house import House, build
 from tests.system.switch_story import SecondSwitch, SwitchStory, shop
 
 __all__ = ["shop"]

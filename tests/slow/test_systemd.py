@@ -15,9 +15,10 @@ from tests.lab import servers
 from tests.lab.pool import Pool, create_pool, run
 from tests.lab.server_user import SERVER_UID
 from tests.lab.servers.templates import DAEMON as DAEMON_OF
+from tests.lab.variants import Variant
 from tests.slow.systemd_machine import ETC, PROJECT, Systemd
 from tests.system.conftest import house
-from tests.system.house import House, Variant, next_second, wait_until
+from tests.system.house import House, next_second, wait_until
 from tests.unit.docs.pages import blocks
 from tests.unit.docs.typed import page_of, shell
 

@@ -9,9 +9,10 @@ import pytest
 from tests.lab.mysql_fixture import DatabaseServer
 from tests.lab.pool import Pool
 from tests.lab.server_user import SERVER_UID
+from tests.lab.variants import Variant
 from tests.system.conftest import end_clones
 from tests.system.encryption_story import EncryptionStory
-from tests.system.house import House, Variant, build
+from tests.system.house import House, build
 
 
 @pytest.fixture(scope="module")

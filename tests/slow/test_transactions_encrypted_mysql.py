@@ -11,9 +11,10 @@ from tests.lab import servers
 from tests.lab.mysql_fixture import DatabaseServer
 from tests.lab.pool import Pool
 from tests.lab.server_user import SERVER_UID
+from tests.lab.variants import Variant
 from tests.system.conftest import end_clones
 from tests.system.encryption_story import EncryptionStory
-from tests.system.house import House, Variant, build
+from tests.system.house import House, build
 
 FLAVOUR = "mysql-9.7"
 # OpenZFS from 2.3 refuses the direct I/O of encrypted pages ("Invalid argument"), and the server ends.

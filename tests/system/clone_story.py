@@ -1,4 +1,4 @@
-"""The story of dev clones of MySQL and MariaDB, told once for each by the modules test_clones_*."""
+"""The story of dev clones of MySQL and MariaDB: `test_clones.py` here and in tests/slow tell it."""
 
 import os
 import shlex

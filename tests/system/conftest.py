@@ -14,29 +14,24 @@ from tests.lab.pool import Pool, pool, pytest_addoption, pytest_runtest_logrepor
 pytest.register_assert_rewrite(
     "tests.system.house",
     "tests.system.archive_story",
-    "tests.system.as_it_is_story",
-    "tests.system.before_story",
     "tests.system.program",
     "tests.system.clone_story",
     "tests.system.cluster_past",
-    "tests.system.copy_story",
     "tests.system.clone_care_story",
     "tests.system.clone_kills_story",
     "tests.system.switch_kills",
     "tests.system.switch_pages",
     "tests.system.switch_story",
     "tests.system.daemon_story",
-    "tests.system.recovery_story",
     "tests.system.recovered",
     "tests.system.replica_story",
-    "tests.system.transactions_story",
-    "tests.system.log_story",
     "tests.system.member_story",
     "tests.system.encryption_story",
 )
 
 from tests.lab.mysql_fixture import free_port  # noqa: E402
-from tests.system.house import House, Variant, build  # noqa: E402
+from tests.lab.variants import Variant  # noqa: E402
+from tests.system.house import House, build  # noqa: E402
 from tests.system.zfs_door import ZfsDoor  # noqa: E402
 
 __all__ = ["pool", "pytest_addoption", "pytest_runtest_logreport"]

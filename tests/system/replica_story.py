@@ -1,4 +1,4 @@
-"""Backups of a replica, told once for each flavour by the modules test_replica_*.
+"""Backups of a replica: `test_replica.py` tells it.
 
 A replica's data are as of the source's commits that it has applied, whatever the clock says meanwhile. The
 moments here are times at the source, and the judge is what the source held then.

@@ -16,13 +16,14 @@ import pytest
 
 from tests.lab.pool import Pool, run
 from tests.lab.two_hosts import TwoHosts, hosts
+from tests.lab.variants import Variant
 from tests.platform.shipping import Skewed
 from tests.system.archive_story import archiving, lose_host, require_all_back
 from tests.system.come_back import Offsite, offsite_of, told
 from tests.system.conftest import end_clones
 from tests.system.daemon_story import logged_daemon
 from tests.system.forked import forks
-from tests.system.house import House, Variant, build, next_second, now, utc, wait_until
+from tests.system.house import House, build, next_second, now, utc, wait_until
 from tests.system.program import Result
 from tests.unit.docs.typed import shell, typed
 from zbackup import app

@@ -15,9 +15,10 @@ from tests.destinations.shop import BUCKET
 from tests.lab.pool import Pool, create_pool, run
 from tests.lab.s3_proxy import Fault, Proxy, proxy
 from tests.lab.s3_server import ACCESS, SECRET, S3Server, client, s3_server
+from tests.lab.variants import Variant
 from tests.system.archive_story import archiving, lose_host, require_all_back
 from tests.system.forked import forks
-from tests.system.house import House, Variant, next_second, now, utc, wait_until
+from tests.system.house import House, next_second, now, utc, wait_until
 from tests.system.program import Result, Run
 from tests.unit.docs.typed import shell, typed
 

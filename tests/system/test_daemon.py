@@ -16,21 +16,18 @@ import pytest
 from tests.lab.load import Load
 from tests.lab.mysql_fixture import free_port
 from tests.system.daemon_story import acknowledge, live, pause_and_resume, restore_anywhere, told_by_web
-from tests.system.house import ZBACKUP, House, Variant, after_writing, next_second, utc, wait_until
+from tests.system.house import ZBACKUP, House, after_writing, next_second, utc, wait_until
 from tests.system.program import Run
 from tests.system.terminal import watch
 from tests.system.zfs_door import ZfsDoor
 from tests.unit.docs.typed import typed
 from zbackup.cli.status import CLEAR
 
+VARIANTS = ("mariadb-11.8",)
+
 EVERY = "5s"
 OFTEN = "2s"
 """Of a daemon of whose snapshots some are waited for."""
-
-
-@pytest.fixture(scope="module")
-def variant() -> Variant:
-    return Variant(flavour="mariadb-11.8")
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,8 @@ from tests.lab.load import Load, verify
 from tests.lab.pool import run
 from tests.lab.repeats import some
 from tests.lab.servers.templates import DAEMON
-from tests.system.house import House, Variant, after_writing, next_second, utc, wait_until
+from tests.lab.variants import Variant
+from tests.system.house import House, after_writing, next_second, utc, wait_until
 from tests.system.zfs_door import ZfsDoor
 
 NAME = "again"

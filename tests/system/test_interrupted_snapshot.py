@@ -11,7 +11,8 @@ import pytest
 
 from tests.lab.load import Load
 from tests.lab.repeats import some
-from tests.system.house import House, Variant, after_writing, wait_until
+from tests.lab.variants import Variant
+from tests.system.house import House, after_writing, wait_until
 from tests.system.program import Run
 from tests.system.replica_story import applier_runs
 from tests.system.zfs_door import ZfsDoor

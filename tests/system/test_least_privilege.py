@@ -15,7 +15,8 @@ import pytest
 from tests.lab.load import Load, verify
 from tests.lab.pool import run
 from tests.lab.server_user import SERVER_UID
-from tests.system.house import ZBACKUP, House, Variant, after_writing, next_second, now, wait_until
+from tests.lab.variants import Variant
+from tests.system.house import ZBACKUP, House, after_writing, next_second, now, wait_until
 from tests.unit.docs.typed import shell, typed
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/how-to/least-privilege.md"

@@ -10,8 +10,9 @@ import pytest
 
 from tests.lab.pool import Pool
 from tests.lab.server_user import give_away
+from tests.lab.variants import Variant
 from tests.system.conftest import end_clones
-from tests.system.house import House, Variant, build, next_second, wait_until
+from tests.system.house import House, build, next_second, wait_until
 
 TORN = b"\x00\x11\x22\x33\xa2\x01\x00\x00\x00\xff\x00\x00\x00"
 """The beginning of an event: a GTID event of 255 bytes, of which 13 are there."""

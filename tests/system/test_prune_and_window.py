@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 
-from tests.system.house import ZBACKUP, House, Variant, next_second, utc
+from tests.lab.variants import Variant
+from tests.system.house import ZBACKUP, House, next_second, utc
 from tests.system.zfs_door import ZfsDoor
 from zbackup.model.errors import Refused
 from zbackup.plan.timeline.answer import can_be_restored

@@ -12,7 +12,8 @@ import pytest
 
 from tests.lab.pool import create_pool, run
 from tests.lab.servers.accounts import ZBACKUP_PASSWORD
-from tests.system.house import House, Variant, local, now, utc
+from tests.lab.variants import Variant
+from tests.system.house import House, local, now, utc
 
 CLONE, PORT = "taken", 33999
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.system.house import Variant
+from tests.lab.variants import Variant
 from tests.system.switch_kills import KillsThere
 from tests.system.switch_pages import SwitchPages
 from tests.system.switch_story import SwitchStory, shop

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.lab import repeats
+from tests.lab.shards import find_modules
+from tests.lab.variants import of_file
 
 ROOT = Path(__file__).parents[3]
 
@@ -40,3 +42,13 @@ def test_the_slow_lane_runs_every_module_that_leaves_some_out() -> None:
     }
     assert {word for words in named for word in words.split()} == leaving_out
     assert "ZBACKUP_REPEATS=all tests/lab/lab test" in makefile
+
+
+def test_the_slow_lane_runs_every_module_with_its_slow_servers() -> None:
+    makefile = (ROOT / "Makefile").read_text().replace("\\\n", " ")
+    lane = next(line for line in makefile.splitlines() if line.endswith("@slow"))
+    told = find_modules([word for word in lane.split() if word.endswith("@slow")], ROOT)
+    modules = [str(module.relative_to(ROOT)) for module in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(told) == sorted(f"{name}@{slow}" for name in modules for slow in of_file(ROOT / name).slow)
+    # Of a story that `make test` tells in part, the slow servers tell all.
+    assert told and "ZBACKUP_REPEATS=all" in lane

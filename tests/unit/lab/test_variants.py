@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.variants import Told, Variants
+from tests.lab import versions
+from tests.lab.shards import find_modules
+from tests.lab.variants import NAMED, Told, Variants, of_file
 
 pytest_plugins = ["pytester"]
 
@@ -73,6 +75,17 @@ def test_a_server_that_is_mistyped_or_cannot_be_chosen_loses_no_test_in_silence(
 ) -> None:
     passed, last = told(pytester, STORY.replace(there, instead))
     assert passed == [] and "error" in last
+
+
+def test_the_project_s_own_modules_name_servers_that_there_are() -> None:
+    said = {module: of_file(module) for module in (ROOT / "tests").rglob("test_*.py")}
+    assert {name for variants in said.values() for name in variants.all} == set(NAMED)
+    assert all(variants.usual for variants in said.values() if variants.slow)
+
+
+def test_servers_that_somebody_brings_are_told_of_by_modules_that_there_are() -> None:
+    words = [f"tests/system/{story}" for _, stories in versions.STORIES.values() for story in stories]
+    assert find_modules(words, ROOT) == words
 
 
 def test_a_word_names_a_file_a_server_and_tests() -> None:

@@ -1,16 +1,11 @@
-"""A developer attacks from his clone of MariaDB 10.11."""
+"""A developer attacks from his clone."""
 
 import pytest
 
 from tests.attacks.dev_clone_story import DeveloperStory, ElsewhereStory, OwnRootStory, target
-from tests.system.house import Variant
 
+VARIANTS = ("mysql-9.7", "mariadb-10.11")
 __all__ = ["target"]
-
-
-@pytest.fixture(scope="module")
-def variant() -> Variant:
-    return Variant(flavour="mariadb-10.11")
 
 
 class TestDeveloper(DeveloperStory):
@@ -21,5 +16,6 @@ class TestOwnRoot(OwnRootStory):
     """See OwnRootStory."""
 
 
+@pytest.mark.told_with("mariadb-10.11")
 class TestElsewhere(ElsewhereStory):
     """See ElsewhereStory."""

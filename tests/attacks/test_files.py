@@ -1,4 +1,4 @@
-"""What owners of directories try during restores of MySQL."""
+"""What owners of directories try during restores."""
 
 import contextlib
 import json
@@ -9,12 +9,9 @@ import pytest
 from tests.attacks.file_attacks import Canary, SqlFileAttacks, swapping
 from tests.lab.pool import run as tool
 from tests.lab.server_user import SERVER_UID
-from tests.system.house import House, Variant, Zbackup, next_second
+from tests.system.house import House, Zbackup, next_second
 
-
-@pytest.fixture(scope="module")
-def variant() -> Variant:
-    return Variant(flavour="mysql-9.7")
+VARIANTS = ("mysql-9.7", "mariadb-11.8")
 
 
 def plant_links(clones: Path, run: Path, canary: Path) -> int:
@@ -30,6 +27,7 @@ def plant_links(clones: Path, run: Path, canary: Path) -> int:
 
 
 class TestFiles(SqlFileAttacks):
+    @pytest.mark.told_with("mysql-9.7")
     def test_links_where_a_restore_writes(self, house: House, tmp_path: Path) -> None:
         """MySQL alone replays from files that are written for it below directories of its user's."""
         house.server.sql("UPDATE shop.customers SET email = CONCAT('x', id, RAND())")
@@ -44,6 +42,7 @@ class TestFiles(SqlFileAttacks):
         assert (house.home / "run" / "r1").lstat().st_uid == SERVER_UID
         house.destroy("r1")
 
+    @pytest.mark.told_with("mysql-9.7")
     def test_a_record_that_names_a_file_of_roots_as_the_keyring(self, house: Zbackup, tmp_path: Path) -> None:
         key = tmp_path / "keys" / "ssh" / "x_key"
         key.parent.mkdir(parents=True)

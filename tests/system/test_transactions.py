@@ -1,4 +1,4 @@
-"""Every kind of transaction, replayed: told once for each kind of server by the modules test_transactions_*.
+"""Every kind of transaction, replayed.
 
 One base is taken, with tables of every engine being written to. Then statements of every kind run, in every
 format of the log, over several files of it. At two moments everything stands still, and what the server holds
@@ -9,17 +9,21 @@ import re
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.lab.variants import Variant
 from tests.system.house import Connection, House, next_second, utc, wait_until
 from tests.system.portrait import Portrait, ask, portrait
 from tests.system.transaction_kinds import COMMON, UNREPEATABLE, ZONE, Kinds, play
 from tests.system.transaction_kinds_own import MARIADB, MIXED_ENGINES, MYSQL, MYSQL_GTIDS, SINCE
+
+VARIANTS = ("mysql-9.7", "mariadb-10.11")
+SLOW_VARIANTS = ("mysql-9.7-no-gtid", "mariadb-11.8")
 
 OPTIONS = ("--local-infile=ON", "--max-allowed-packet=64M", "--event-scheduler=ON")
 LINES = 3000
@@ -54,6 +58,11 @@ class History:
 
 
 @pytest.fixture(scope="module")
+def variant(variant: Variant) -> Variant:
+    return replace(variant, options=OPTIONS)
+
+
+@pytest.fixture(scope="module")
 def history(house: House) -> Iterator[History]:
     """Let it happen."""
     server = house.server
@@ -85,7 +94,7 @@ def history(house: House) -> Iterator[History]:
     yield History(base=base, rows=rows, rows_like=rows_like, last=last, last_like=last_like)
 
 
-class TransactionsStory:
+class TestTransactions:
     """The tests."""
 
     def test_tables_without_transactions_are_held_still_for_the_base(

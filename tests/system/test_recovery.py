@@ -1,4 +1,4 @@
-"""The story of a recovery, told once for each kind of server by the modules test_recovery_*.
+"""The story of a recovery: moments of a server's past.
 
 A server under write load is backed up with every lock it has, its log is rotated, a table is dropped, and
 then moments of its past are restored: quiet ones compared by checksum, busy ones by the load's own journal.
@@ -18,6 +18,7 @@ from tests.lab.load import Load, verify
 from tests.lab.load_journal import Verdict
 from tests.lab.mysql_fixture import free_port
 from tests.lab.pool import run
+from tests.system.archive_story import lose_and_get_back
 from tests.system.house import (
     Connection,
     House,
@@ -32,6 +33,9 @@ from tests.system.house import (
 from tests.system.recovered import application, assert_made_safe, assert_stops_and_starts
 from tests.unit.docs.typed import typed
 from zbackup.proc.detached import Process
+
+VARIANTS = ("mysql-9.7", "mariadb-10.11")
+SLOW_VARIANTS = ("mysql-9.7-no-gtid", "mariadb-11.8")
 
 THREADS, RATE = 3, 80.0
 GENTLE = {"mysql": "backup-lock", "mariadb": "backup-stage"}
@@ -103,7 +107,7 @@ def crash_of_clone(house: House, name: str) -> None:
     assert house.zb("clone", "start", name).rc == 0
 
 
-class RecoveryStory:
+class TestRecovery:
     """The tests, in the order of the story: the last ones do to the server what nobody wishes for."""
 
     def test_every_lock_gives_a_backup_whose_position_is_its_log_s_end(
@@ -295,6 +299,14 @@ class RecoveryStory:
         with house.clone(report) as clone:
             assert checksums(clone, list(history.sums)) == history.sums
         house.destroy("before-gap")
+
+
+@pytest.mark.told_with("mysql-9.7")
+class TestTheHostIsLost:
+    """The last, for nothing is left."""
+
+    def test_all_that_was_archived_comes_back_from_another_pool(self, house: House) -> None:
+        lose_and_get_back(house)
 
 
 def _newest_log(house: House, snapshot: str) -> Path:

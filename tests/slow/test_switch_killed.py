@@ -1,18 +1,12 @@
-"""A switch of a mysql-9.7 and its way back, killed before and after every change."""
-
-import pytest
+"""A switch and its way back, killed before and after every change."""
 
 from tests.system.conftest import door, house
-from tests.system.house import Variant
 from tests.system.switch_kills import SwitchKills
 from tests.system.switch_story import SecondSwitch, SwitchStory, shop
 
+VARIANTS = ("mysql-9.7", "mariadb-10.11")
+
 __all__ = ["door", "house", "shop"]
-
-
-@pytest.fixture(scope="module")
-def variant() -> Variant:
-    return Variant(flavour="mysql-9.7")
 
 
 class TestSwitch(SwitchStory):

@@ -1,4 +1,4 @@
-"""Twenty dev clones of MySQL 9.7 side by side."""
+"""Twenty dev clones side by side."""
 
 import pymysql
 import pytest
@@ -6,14 +6,11 @@ import pytest
 from tests.slow.many_clones import destroy, make, password
 from tests.system.clone_story import ADMIN
 from tests.system.conftest import house
-from tests.system.house import House, Variant, checksums
+from tests.system.house import House, checksums
+
+VARIANTS = ("mysql-9.7", "mariadb-11.8")
 
 __all__ = ["house"]
-
-
-@pytest.fixture(scope="module")
-def variant() -> Variant:
-    return Variant(flavour="mysql-9.7")
 
 
 def test_twenty_side_by_side(house: House) -> None:

@@ -1,5 +1,5 @@
-"""Hard days of a log archive, told once for each kind of server: files of 4 KiB, kills, a destination that
-is full or cannot be written to, and a transaction of more than 1 GiB.
+"""Hard days of a log archive: files of 4 KiB, kills, a destination that is full or cannot be written to, and
+a transaction of more than 1 GiB.
 
 What comes back from the destination alone is judged by the journal of what was acknowledged.
 """
@@ -20,10 +20,13 @@ from pymysql.connections import Connection
 from tests.lab.load import Load, verify
 from tests.lab.pool import Pool, create_pool, run
 from tests.lab.server_user import SERVER_UID
+from tests.lab.variants import Variant
 from tests.slow.large_transactions import insert_large, log_size
 from tests.system.archive_story import archiving
-from tests.system.house import ZBACKUP, House, Variant, after_writing, build, checksums, wait_until
+from tests.system.house import ZBACKUP, House, after_writing, build, checksums, wait_until
 from tests.system.program import spoken
+
+VARIANTS = ("mysql-9.7", "mariadb-10.11")
 
 KILLS = 25
 SMALL_FILES = "--max-binlog-size=4096"
@@ -64,7 +67,7 @@ def config(house: House, there: Pool) -> Path:
     return config
 
 
-class HardArchive:
+class TestHardArchive:
     """The tests, in this order."""
 
     @pytest.mark.timeout(1800)

@@ -15,6 +15,9 @@ import pytest
 from tests.system.house import House, checksums, utc
 from tests.unit.docs.typed import typed
 
+VARIANTS = ("mariadb-10.11",)
+SLOW_VARIANTS = ("mysql-9.7", "mysql-9.7-no-gtid", "mariadb-11.8")
+
 TABLES = ["shop.kept", "shop.doomed", "shop.customers"]
 
 
@@ -70,7 +73,7 @@ def accident(house: House) -> Accident:
     )
 
 
-class BeforeStory:
+class TestBefore:
     """The tests."""
 
     def test_a_dry_run_names_what_would_be_left_out(self, house: House, accident: Accident) -> None:

@@ -8,17 +8,22 @@ import signal
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.lab.mysql_fixture import DatabaseServer, Row
+from tests.lab.variants import Variant
 from tests.system.house import House, local, next_second, now, wait_until
 from tests.unit.docs.typed import typed
 from zbackup.engines.mysql.copy.account import grants
 
+VARIANTS = ("mariadb-10.11",)
+SLOW_VARIANTS = ("mysql-9.7",)
+
+OPTIONS = ("--local-infile=ON", "--max-allowed-packet=64M", "--event-scheduler=ON")
 TABLES = ["shop.customers", "shop.orders", "shop.lines"]
 CLONE = "good"
 
@@ -31,6 +36,11 @@ class Loss:
     slow: Path
     rows: dict[str, list[Row]]
     definition: str
+
+
+@pytest.fixture(scope="module")
+def variant(variant: Variant) -> Variant:
+    return replace(variant, options=OPTIONS)
 
 
 @pytest.fixture(scope="class")
@@ -74,7 +84,7 @@ def loss(house: House) -> Loss:
     )
 
 
-class CopyStory:
+class TestCopy:
     """The tests, in the order of the story."""
 
     def test_without_an_account_that_may_it_is_refused_with_the_grants(
