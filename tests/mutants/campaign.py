@@ -32,7 +32,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/unit/engines/mongodb/test_archive.py",
     ),
     "zbackup/plan": ("tests/unit/plan",),
-    "zbackup/engines/mysql/recovery/verify_replay.py": ("tests/unit/engines/mysql",),
+    "zbackup/engines/mysql/recovery": ("tests/unit/engines/mysql",),
+    "zbackup/engines/mongodb/recovery": ("tests/unit/engines/mongodb",),
     "zbackup/engines/mysql/lock": (
         *(f"tests/unit/engines/mysql/test_{name}.py" for name in ("ceiling", "lock_confirmed", "lock")),
         *(f"tests/unit/engines/mysql/test_{name}.py" for name in ("applier", "orders", "long_queries")),

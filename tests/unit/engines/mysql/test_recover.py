@@ -1,0 +1,180 @@
+"""A recovery from a base to a target: what the server has in the end, and who has it then."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.unit.engines.mysql.recovered import SERVING, Flavor, Story, until
+from zbackup.engines.mysql.recovery import replay_mysql
+from zbackup.model.errors import NotRecoverable, VerificationFailed
+
+TORN = b"\x00\x11\x22\x33\xa2\x01\x00\x00\x00\xff\x00\x00\x00"
+
+
+def told(story: Story) -> Story:
+    """1 and 2 are in the base; 3 to 8 behind it, in three files. The second file is the base's newest."""
+    story.rotate()
+    story.commit(10, 20)
+    story.begin()
+    story.commit(30, 40)
+    story.rotate()
+    story.commit(50, 60)
+    story.rotate()
+    story.commit(70, 80)
+    return story
+
+
+@pytest.fixture(params=["mysql", "mariadb"])
+def story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Story:
+    return told(Story(tmp_path, monkeypatch, request.param))
+
+
+@pytest.fixture
+def mysql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Story:
+    return told(Story(tmp_path, monkeypatch))
+
+
+@pytest.mark.parametrize(
+    ("second", "numbers"),
+    [
+        (25, []),
+        (30, []),
+        (31, [3]),
+        (45, [3, 4]),
+        (50, [3, 4]),
+        (55, [3, 4, 5]),
+        (65, [3, 4, 5, 6]),
+        (80, [3, 4, 5, 6, 7]),
+        (99, [3, 4, 5, 6, 7, 8]),
+    ],
+)
+@pytest.mark.parametrize("beside", [False, True])
+def test_what_was_committed_before_the_target_is_applied_once_and_nothing_else(
+    story: Story, monkeypatch: pytest.MonkeyPatch, second: int, numbers: list[int], *, beside: bool
+) -> None:
+    """From copies of the log, and from a large one where it lies."""
+    if beside:
+        monkeypatch.setattr(replay_mysql, "SMALL", 0)
+    story.beside = beside
+    recovered = story.recover(until(second))
+    assert story.server.has == story.gtids(*numbers)
+    assert recovered.gtid.split(",")[-1:] == story.gtids(1, 2, *numbers)[-1:]
+    assert recovered.first_skipped == (
+        story.transaction(3 + len(numbers)) if numbers != [3, 4, 5, 6, 7, 8] else None
+    )
+    log = story.source.where.path("/srv/log")
+    assert all(file.is_relative_to(log) is beside for file in story.server.files_read)
+    assert story.server.channels == []
+
+
+@pytest.mark.parametrize("number", [3, 4, 5, 6, 7])
+def test_one_transaction_is_left_out_and_what_is_around_it_is_applied(story: Story, number: int) -> None:
+    story.recover(skip=story.transaction(number))
+    assert story.server.has == story.gtids(*(n for n in range(3, 9) if n != number))
+    assert story.server.empty == (story.gtids(number) if story.flavor == "mysql" else [])
+
+
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
+def test_what_a_crash_has_cut_off_is_left_out_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flavor: Flavor, *, beside: bool
+) -> None:
+    if beside:
+        monkeypatch.setattr(replay_mysql, "SMALL", 0)
+    story = Story(tmp_path, monkeypatch, flavor)
+    story.beside = beside
+    story.commit(10)
+    story.begin()
+    story.commit(20)
+    whole = len(story.log.files[1].data)
+    story.log.files[1].data += TORN
+    story.begin_file()
+    story.commit(30)
+    story.recover()
+    assert story.server.has == story.gtids(2, 3)
+    assert story.progress.notes == [
+        f"binlog.000001 ends within an event, at {whole}: what is behind it is left out"
+    ]
+    size = (story.source.where.path("/srv/log") / "binlog.000001").stat().st_size
+    cut = beside and flavor == "mysql"
+    assert size == whole + (0 if cut else len(TORN)), "what is no clone is never written to"
+
+
+def test_a_base_that_is_not_what_was_recorded_is_not_replayed_to(story: Story) -> None:
+    moved = replace(story.base.record, position="binlog.000002:4711")
+    story.base = replace(story.base, record=moved)
+    with pytest.raises(VerificationFailed, match="do not trust it"):
+        story.recover()
+    assert not story.server.has and story.server.serving is None
+
+
+def test_a_log_of_another_server_is_not_replayed(story: Story) -> None:
+    story.log.files[2].data[60] ^= 1
+    with pytest.raises(NotRecoverable, match="belongs to another server"):
+        story.recover()
+    assert not story.server.has and story.server.serving is None
+
+
+def test_a_replay_that_does_not_end_where_it_must_is_not_handed_over(mysql: Story) -> None:
+    """It has a transaction that the log holds behind the target, from wherever."""
+    mysql.held = mysql.gtids(1, 2, 5)
+    with pytest.raises(VerificationFailed, match="is there already"):
+        mysql.recover(until(50))
+    assert mysql.server.serving is None
+
+
+def test_an_applier_that_fails_is_not_handed_over(story: Story) -> None:
+    with pytest.raises(VerificationFailed, match="replay failed: Duplicate entry '1'"):
+        story.recover(error="Duplicate entry '1'")
+    assert story.server.serving is None
+
+
+def test_a_clone_forgets_who_it_was_and_whom_it_followed_before_anything_is_applied(story: Story) -> None:
+    story.recover(channels=["", "other"])
+    did, words = story.server.did, "RESET REPLICA ALL FOR CHANNEL '{}'"
+    if story.flavor == "mariadb":
+        words = "RESET SLAVE '{}' ALL"
+    order = [
+        "make room",
+        "forget identity",
+        "name log files",
+        "start",
+        words.format(""),
+        words.format("other"),
+    ]
+    at = [did.index(what) for what in order]
+    assert at == sorted(at)
+    assert at[-1] < next(number for number, what in enumerate(did) if what.startswith("CHANGE"))
+    assert story.server.channels == []
+    assert did[-1] == "hand over" and story.server.serving is SERVING
+
+
+def test_where_there_is_nothing_to_replay_no_applier_is_started(story: Story) -> None:
+    recovered = story.recover(until(25))
+    assert not [what for what in story.server.did if "REPLICA" in what or "SLAVE" in what]
+    assert recovered.position == story.base.record.position
+    assert "replaying" not in [name for name, _ in story.progress.phases]
+
+
+def test_what_the_replay_left_in_doubt_is_rolled_back_and_what_the_base_held_is_told(mysql: Story) -> None:
+    mysql.recover(prepared=lambda server: ["old", "new"] if server.has else ["old"])
+    undone = [what for what in mysql.server.did if what.startswith("XA ROLLBACK")]
+    assert undone == ["XA ROLLBACK X'6e6577', X'', 1"]
+    gone, left = mysql.progress.notes
+    assert gone.endswith("rolled back: new") and left.endswith("see XA RECOVER: old")
+
+
+def test_events_that_an_applier_has_disabled_are_told(story: Story) -> None:
+    story.recover(events=[f"e{number}" for number in range(22)])
+    (note,) = story.progress.notes
+    assert note.startswith("events disabled as on a replica") and note.endswith("shop.e19 and 2 more")
+
+
+def test_a_mariadb_waits_for_its_source_as_long_as_it_takes_and_only_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While what was sent is applied, nothing comes: a replica would call the source again after a minute."""
+    story = told(Story(tmp_path, monkeypatch, "mariadb"))
+    story.recover()
+    assert story.server.followed >= 24 * 3600 and story.server.timeout == "DEFAULT"
