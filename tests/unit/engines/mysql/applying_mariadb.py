@@ -3,6 +3,7 @@
 import re
 import socket
 import struct
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -78,6 +79,8 @@ class ApplyingMariaDB(Applying):
         here, gtid, sums = until, "", 0
         for event in sent:
             kind, flags = event[4], struct.unpack_from("<H", event, events.FLAGS_AT)[0]
+            if sums and kind != events.FORMAT_DESCRIPTION:
+                assert zlib.crc32(event[:-4]) == int.from_bytes(event[-4:], "little"), "a checksum is wrong"
             if kind == events.ROTATE and flags & _ARTIFICIAL:
                 name = event[27 : len(event) - sums].decode()
                 here = LogPosition.of(name, struct.unpack_from("<Q", event, 19)[0])

@@ -33,9 +33,12 @@ class Story:
     `beside`: the clone of the log is beside the base's, and its server may work on it.
     """
 
-    def __init__(self, room: Path, monkeypatch: pytest.MonkeyPatch, flavor: Flavor = "mysql") -> None:
+    def __init__(
+        self, room: Path, monkeypatch: pytest.MonkeyPatch, flavor: Flavor = "mysql", *, checksum: bool = True
+    ) -> None:
         self.room, self.flavor, self.log = room, flavor, Log(room)
-        self.log.files = {1: Builder(mariadb=flavor == "mariadb")}
+        self.checksum = checksum
+        self.log.files = {1: self._file()}
         self.recovery = MysqlRecovery(flavor=flavor, table=RecoveryTable(workers=1))
         self.servers: list[Applying] = []
         self.progress = Notes()
@@ -60,7 +63,10 @@ class Story:
         self.begin_file()
 
     def begin_file(self) -> None:
-        self.log.files[max(self.log.files) + 1] = Builder(mariadb=self.flavor == "mariadb")
+        self.log.files[max(self.log.files) + 1] = self._file()
+
+    def _file(self) -> Builder:
+        return Builder(mariadb=self.flavor == "mariadb", checksum=self.checksum)
 
     def begin(self, **facts: str) -> None:
         """The base is taken here."""

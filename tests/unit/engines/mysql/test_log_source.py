@@ -83,6 +83,8 @@ def test_a_client_logs_in_and_asks_what_replicas_ask(logs: tuple[LogRange, list[
         assert cursor.fetchall() == ()
         with pytest.raises(pymysql.err.OperationalError, match="unknown variable"):
             cursor.execute("SELECT @@GLOBAL.anything_else")
+        cursor.execute("SELECT @master_binlog_checksum")
+        assert cursor.fetchall() == (("NONE",),)
         client.ping(reconnect=False)
 
 
@@ -91,6 +93,9 @@ def test_nobody_else_gets_the_log(logs: tuple[LogRange, list[Builder]]) -> None:
         for word in ("", "wrong"):
             with pytest.raises(pymysql.err.OperationalError, match="for another"):
                 connected(made, word)
+        other = replace(made, user="another")
+        with pytest.raises(pymysql.err.OperationalError, match="for another"):
+            connected(other)
         assert connected(made).open, "the one that may is let in after them"
 
 
@@ -123,12 +128,63 @@ def real(event: bytes) -> bool:
     )
 
 
-def test_what_is_not_to_be_read_is_not_given(logs: tuple[LogRange, list[Builder]]) -> None:
+@pytest.mark.parametrize("name", [b"../etc/passwd", b"other.000002", b""])
+def test_what_is_not_to_be_read_is_not_given(logs: tuple[LogRange, list[Builder]], name: bytes) -> None:
     with source(logs[0]) as made, connected(made) as client:
-        client._execute_command(source_protocol.BINLOG_DUMP, struct.pack("<IHI", 4, 0, 9) + b"../etc/passwd")
+        client._execute_command(source_protocol.BINLOG_DUMP, struct.pack("<IHI", 4, 0, 9) + name)
         with pytest.raises(pymysql.err.OperationalError):
             client._read_packet()
-    assert "passwd" in made.failures[0]
+    assert name.decode() in made.failures[0]
+
+
+def test_who_calls_again_in_a_later_file_gets_nothing_of_what_it_has(
+    logs: tuple[LogRange, list[Builder]],
+) -> None:
+    span, (_, second) = logs
+    behind = second.written[0].end
+    got = list(log_events.events(span, LogPosition.of(span.files[1].name, behind), annotated=True))
+    assert b"".join(got[2:]).startswith(second.data[behind : second.written[1].end])
+
+
+@pytest.mark.parametrize("command", [b"", bytes([source_protocol.QUIT])])
+def test_who_has_nothing_more_to_say_is_gone_and_the_replay_goes_on(
+    logs: tuple[LogRange, list[Builder]], command: bytes
+) -> None:
+    with source(logs[0]) as made, connected(made) as client:
+        client._sock.sendall(source_protocol.packet(0, command))
+        assert client._sock.recv(1) == b""
+        assert connected(made).open
+    assert not made.failures
+
+
+def test_what_is_no_query_is_not_answered_as_one() -> None:
+    (said,) = source_protocol.answers(b"\x02SET names", KNOWN)
+    assert said.startswith(b"\xff") and said.endswith(b"unknown command")
+
+
+def test_an_event_without_a_body_is_one(tmp_path: Path) -> None:
+    """The one with which a server that stops ends its file, where events have no checksums."""
+    path = tmp_path / "binlog.000001"
+    log = Builder(mariadb=True, checksum=False)
+    log.maria(NOON, 1)
+    stopped = log.event(events.STOP, b"")
+    path.write_bytes(log.data)
+    begin, stop = LogPosition.of(path.name, 4), LogPosition.of(path.name, log.written[0].end)
+    span = LogRange(files=(path,), start=begin, stop=stop, ends_file=True)
+    assert stopped in list(log_events.events(span, begin, annotated=True)) and len(stopped) == 19
+
+
+@pytest.mark.parametrize(("kind", "size"), [(events.QUERY, 200), (events.FORMAT_DESCRIPTION, 30)])
+def test_a_file_that_does_not_begin_with_its_format_is_no_log(tmp_path: Path, kind: int, size: int) -> None:
+    path = tmp_path / "binlog.000001"
+    log = Builder(mariadb=True)
+    log.data = log.data[:4]
+    log.event(kind, bytes(size))
+    path.write_bytes(log.data)
+    begin = LogPosition.of(path.name, 4)
+    span = LogRange(files=(path,), start=begin, stop=begin, ends_file=True)
+    with pytest.raises(NotRecoverable, match="does not begin as a binary log does"):
+        list(log_events.events(span, begin, annotated=True))
 
 
 @pytest.mark.parametrize("checksum", [True, False])

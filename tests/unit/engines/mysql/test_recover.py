@@ -1,5 +1,6 @@
 """A recovery from a base to a target: what the server has in the end, and who has it then."""
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -178,3 +179,18 @@ def test_a_mariadb_waits_for_its_source_as_long_as_it_takes_and_only_then(
     story = told(Story(tmp_path, monkeypatch, "mariadb"))
     story.recover()
     assert story.server.followed >= 24 * 3600 and story.server.timeout == "DEFAULT"
+
+
+def test_a_mariadb_whose_events_have_no_checksums_reads_the_names_of_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = told(Story(tmp_path, monkeypatch, "mariadb", checksum=False))
+    story.recover(until(75))
+    assert story.server.has == story.gtids(3, 4, 5, 6, 7)
+
+
+def test_nobody_gives_out_the_log_when_the_replay_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told(Story(tmp_path, monkeypatch, "mariadb")).recover()
+    assert "log-source" not in [thread.name for thread in threading.enumerate()]
