@@ -7,10 +7,9 @@ from typing import Final
 
 from zbackup.engines.mysql.binlog.continuity import break_between
 from zbackup.engines.mysql.binlog.errors import DifferentLog, GapError
-from zbackup.engines.mysql.binlog.events import FIRST_EVENT, HEADER_SIZE, SHAPE
 from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.binlog.same_log import HEAD, TAIL, without_flag
+from zbackup.engines.mysql.binlog.same_log import TAIL, head_to_compare, without_flag
 from zbackup.engines.mysql.plain_log.plain_log import PLAIN_LOG
 from zbackup.engines.mysql.recovery.covered_log import covered_files, end_of
 from zbackup.engines.owner import owner_of
@@ -20,9 +19,6 @@ from zbackup.model.errors import VerificationFailed
 from zbackup.model.log import LogSpan
 from zbackup.model.progress import Progress
 from zbackup.proc import secure_files
-
-_HEAD_EVENTS: Final = 2
-"""A file begins with what it is and when it was begun, and with the GTIDs of all files before it."""
 
 _GTID_INDEX: Final = ".idx"
 """MariaDB keeps an index beside each log file (from 11.4 on), which would be of less than the file now."""
@@ -93,27 +89,12 @@ def _require_continued(one: Path, following: Path, index: int) -> None:
 
 def _require_same(held: Path, upto: int, added: AddedFile) -> None:
     """See binlog.same_log: by the file's head and by what stands in front of `upto`."""
-    head = min(max(upto, _head_end(held)), HEAD)
+    head = head_to_compare(held, upto)
     if added.size < head or without_flag(_held(held, 0, head), 0) != without_flag(_read(added, 0, head), 0):
         raise _different(held.name, "it begins differently")
     tail = max(0, upto - TAIL)
     if without_flag(_held(held, tail, upto), tail) != without_flag(_read(added, tail, upto), tail):
         raise _different(held.name, f"it differs before {upto}")
-
-
-def _head_end(path: Path) -> int:
-    """Behind the events that a file begins with, as far as they are there."""
-    with secure_files.open_regular(path) as file:
-        data = file.read(HEAD)
-    at = FIRST_EVENT
-    for _ in range(_HEAD_EVENTS):
-        if at + HEADER_SIZE > len(data):
-            break
-        _, length, _ = SHAPE.unpack_from(data, at)
-        if length < HEADER_SIZE or at + length > len(data):
-            break
-        at += length
-    return at
 
 
 def _held(path: Path, begin: int, end: int) -> bytes:
