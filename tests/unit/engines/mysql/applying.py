@@ -55,6 +55,10 @@ class Applying:
     serving: Serving | None = None
     end: LogPosition | None = None
     error: str = ""
+    beyond: bool = False
+    """It does not stop where it was told to."""
+    says: LogPosition | None = None
+    """Where it says that it is, whatever it did."""
     flavor: str = "mysql"
     _next: str = ""
     _begin: tuple[str, int] = ("", 0)
@@ -146,7 +150,7 @@ class Applying:
             self.files_read.append(path)
             start = offset if str(path) == file else 4
             for found in transactions(path, start=start):
-                if found.end > until:
+                if found.end > until and not self.beyond:
                     break
                 if found.gtid not in self.empty:
                     self.has.append(found.gtid)
@@ -154,7 +158,7 @@ class Applying:
             if self.end.offset < path.stat().st_size:
                 self.error = f"{path.name} is torn at {self.end.offset}"
                 return
-        self.end = min(self.end, until) if self.end else until
+        self.end = until if self.end and self.end > until and not self.beyond else self.end or until
 
     def one(self, statement: str) -> dict[str, Any]:
         there = [*self.held, *self.has, *self.empty]
@@ -186,12 +190,13 @@ class Applying:
         raise AssertionError(statement)
 
     def _channel(self, name: str) -> dict[str, Any]:
+        end = self.says or self.end
         return {
             "Channel_Name": name,
             "Replica_SQL_Running": "No",
             "Replica_SQL_Running_State": "",
-            "Relay_Log_File": self.end.file if self.end else "binlog.000001",
-            "Relay_Log_Pos": self.end.offset if self.end else 4,
+            "Relay_Log_File": end.file if end else "binlog.000001",
+            "Relay_Log_Pos": end.offset if end else 4,
             "Last_SQL_Errno": 13 if self.error else 0,
             "Last_SQL_Error": self.error,
         }

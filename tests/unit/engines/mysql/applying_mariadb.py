@@ -30,10 +30,9 @@ class ApplyingMariaDB(Applying):
 
     version: str = "10.11.18-MariaDB"
     flavor: str = "mariadb"
-    ranges: list[str] = field(default_factory=list)
-    memory: list[str] = field(default_factory=list)
     timeout: str = "DEFAULT"
     followed: int = 0
+    receiving: bool = False
     _said: dict[str, str] = field(default_factory=dict)
 
     def execute(self, statement: str) -> None:
@@ -44,8 +43,12 @@ class ApplyingMariaDB(Applying):
         elif statement.startswith("START SLAVE UNTIL"):
             said = {name: text or word for name, text, word in _SETTING.findall(statement)}
             until = LogPosition.of(said["MASTER_LOG_FILE"], int(said["MASTER_LOG_POS"]))
+            self.receiving = True
             self._replicate(until)
+        elif statement == "STOP SLAVE":
+            self.receiving = False
         elif statement == "RESET SLAVE ALL":
+            assert not self.receiving, "ERROR 1198: there is a running slave"
             self.channels.remove("")
         elif found := re.fullmatch(r"RESET SLAVE '(\w*)' ALL", statement):
             self.channels.remove(found[1])
@@ -55,7 +58,6 @@ class ApplyingMariaDB(Applying):
     def _replicate(self, until: LogPosition) -> None:
         self.followed = int(self.timeout)
         begin = LogPosition.of(self._said["MASTER_LOG_FILE"], int(self._said["MASTER_LOG_POS"]))
-        self.ranges.append(f"{begin} to {until}")
         with pymysql.connect(
             host=self._said["MASTER_HOST"],
             port=int(self._said["MASTER_PORT"]),
@@ -104,9 +106,10 @@ class ApplyingMariaDB(Applying):
 
     def one(self, statement: str) -> dict[str, Any]:
         if statement == "SHOW SLAVE STATUS":
+            end = self.says or self.end
             return {
-                "Relay_Master_Log_File": self.end.file if self.end else "",
-                "Exec_Master_Log_Pos": self.end.offset if self.end else 0,
+                "Relay_Master_Log_File": end.file if end else "",
+                "Exec_Master_Log_Pos": end.offset if end else 0,
                 "Slave_SQL_Running": "No",
                 "Slave_SQL_Running_State": "",
                 "Slave_IO_State": "",
@@ -122,4 +125,5 @@ class ApplyingMariaDB(Applying):
     def rows(self, statement: str, arguments: object = ()) -> list[dict[str, Any]]:
         if statement == "SHOW ALL SLAVES STATUS":
             return [{"Connection_name": name} for name in self.channels]
+        assert "CONVERT XID" not in statement and statement != "SHOW REPLICA STATUS", "it does not know that"
         return super().rows(statement, arguments)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from tests.unit.engines.mysql.test_recovery_of_files import READER, Log, record
 from zbackup.engines.mysql.binlog.errors import DifferentLog, GapError
 from zbackup.engines.mysql.binlog.events import PREVIOUS_GTIDS
 from zbackup.engines.mysql.binlog.reader import transactions
-from zbackup.engines.mysql.binlog.same_log import without_flag
+from zbackup.engines.mysql.binlog.same_log import TAIL, without_flag
+from zbackup.engines.mysql.plain_log.plain_log import PLAIN_LOG
 from zbackup.engines.mysql.recovery import added_log
 from zbackup.engines.mysql.recovery.added_log import add_log
 from zbackup.engines.mysql.recovery.covered_log import covered_files
@@ -27,9 +29,16 @@ from zbackup.model.relocation import Relocation
 
 
 @pytest.fixture(autouse=True)
-def mine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is here belongs to whoever runs the tests, and that may be root."""
-    monkeypatch.setattr(added_log, "owner_of", lambda _: (os.getuid(), os.getgid()))
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Of which files it is asked whose they are: here of whoever runs the tests, and that may be root."""
+    files: list[Path] = []
+
+    def owner_of(path: Path) -> tuple[int, int]:
+        files.append(path)
+        return os.getuid(), os.getgid()
+
+    monkeypatch.setattr(added_log, "owner_of", owner_of)
+    return files
 
 
 @pytest.fixture
@@ -185,3 +194,66 @@ def test_a_file_whose_gtids_tell_that_it_goes_on_from_another_is_not_taken(log: 
     with pytest.raises(NotContinued, match=r"2 does not continue binlog.000001: .* missing") as found:
         add_log(held, archived(log), Silent())
     assert found.value.index == 1
+
+
+def test_a_log_of_many_transactions_is_told_by_its_end(log: Log) -> None:
+    """What is far in front of that is not read again."""
+    log.commit(*range(600))
+    held = backup(log)
+    assert len(log.files[1].data) > 2 * TAIL
+    log.commit(700)
+    add_log(held, archived(log), Silent())
+    assert gtids(held)[-1].endswith(":601")
+
+
+def test_what_the_server_began_behind_the_end_that_was_recorded_is_written_anew(log: Log) -> None:
+    log.commit(10)
+    held = backup(log)
+    log.commit(20)
+    log.rotate()
+    live = log.copy("live")
+    directory = held.where.path("/srv/log")
+    (directory / "binlog.000002").write_bytes(b"begun")
+    (directory / "binlog.index").write_text("/srv/log/binlog.000001\n/srv/log/binlog.000002\n")
+    add_log(held, archived(log), Silent())
+    assert content(held.where) == content(live)
+
+
+@pytest.mark.parametrize("end", ["binlog.000001:200", "binlog.000003:200", "other.000002:200"])
+def test_a_backup_that_lacks_the_file_in_which_its_log_ends_gets_nothing(log: Log, end: str) -> None:
+    log.rotate()
+    log.commit(10)
+    del log.files[1]
+    held = backup(log)
+    before = content(held.where)
+    with pytest.raises(GapError, match=r"does not hold .*, in which its log ends"):
+        add_log(BackupFiles(replace(held.record, log_to=end), held.where), archived(log, 2), Silent())
+    assert content(held.where) == before
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_copy_of_an_encrypted_log_is_ours_and_the_servers_own_stays(
+    log: Log, asked: list[Path], *, plain: bool
+) -> None:
+    log.commit(10)
+    held = backup(log)
+    log.commit(20)
+    log.rotate()
+    log.commit(30)
+    directory = held.where.path("/srv/log")
+    own = directory.with_name("sealed")
+    if plain:
+        own.mkdir()
+        (own / "binlog.index").write_text("/srv/log/binlog.000007\n")
+        (directory / "binlog.index").unlink()
+        where = Relocation((("/srv/log", str(own)), ("/srv/plain", str(directory))))
+        server = held.record.server | {PLAIN_LOG: "/srv/plain"}
+        held = BackupFiles(replace(held.record, server=server), where)
+    add_log(held, archived(log), Silent())
+    assert gtids(held) == [each.gtid for number in (1, 2) for each in log.files[number].written]
+    if plain:
+        assert (own / "binlog.index").read_text() == "/srv/log/binlog.000007\n"
+        assert sorted(directory.iterdir()) == [directory / "binlog.000001", directory / "binlog.000002"]
+        assert asked == []
+    else:
+        assert asked == [directory / "binlog.000001"]

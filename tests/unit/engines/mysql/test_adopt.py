@@ -95,7 +95,7 @@ class Server:
             self.watched -= 1
 
     def rows(self, statement: str) -> list[dict[str, Any]]:
-        assert statement in ("SHOW REPLICA STATUS", "SHOW ALL SLAVES STATUS")
+        assert statement == ("SHOW REPLICA STATUS" if self.flavor == "mysql" else "SHOW ALL SLAVES STATUS")
         return [{"Channel_Name": name, "Connection_name": name} for name in self.channels]
 
     def one(self, statement: str) -> dict[str, Any]:

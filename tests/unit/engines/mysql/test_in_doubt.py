@@ -61,3 +61,12 @@ def test_nothing_is_rolled_back_where_nothing_was_replayed_or_where_it_is_kept()
         server = Server("de").tell(flavor, of_base)
         assert server.did == [] and "still in doubt" in server.notes[0]
     assert Server().tell("mysql", {}).notes == []
+
+
+def test_a_name_that_a_server_gives_as_bytes_is_a_name() -> None:
+    class Bytes(Server):
+        def rows(self, statement: str) -> list[dict[str, Any]]:
+            return [{**row, "data": row["data"].encode()} for row in super().rows(statement)]
+
+    server = Bytes("de").tell("mysql", {})
+    assert server.did[1:] == [f"XA ROLLBACK {REPLAYED}"] and server.notes[0].endswith(": de")

@@ -106,3 +106,51 @@ def test_another_log_is_not_called_damaged(newest: BackupFiles, tmp_path: Path) 
     assert other.written[0].start > FIRST_EVENT
     with pytest.raises(DifferentLog):
         damage(newest, live(tmp_path), 0)
+
+
+def with_second(tmp_path: Path) -> Builder:
+    second = Builder(mariadb=True, checksum=True)
+    second.maria(NOW + 9, 9)
+    (tmp_path / "live" / "binlog.000002").write_bytes(bytes(second.data))
+    (tmp_path / "live" / "binlog.index").write_text("./binlog.000001\n./binlog.000002\n")
+    return second
+
+
+def test_as_much_as_was_asked_for_is_read_to_the_last_byte(newest: BackupFiles, tmp_path: Path) -> None:
+    second = with_second(tmp_path)
+    behind = (tmp_path / "live" / "binlog.000001").stat().st_size - int(newest[0].log_to.partition(":")[2])
+    assert damage(newest, live(tmp_path), 0, most=len(second.data) - FIRST_EVENT + behind) == ()
+    (said,) = damage(newest, live(tmp_path), 0, most=len(second.data) - FIRST_EVENT + behind - 1)
+    assert said.unread
+
+
+def test_who_asks_for_nothing_special_gets_the_newest_and_more_while_it_is_cheap(
+    newest: BackupFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_second(tmp_path)
+    newer = tmp_path / "live" / "binlog.000002"
+    newer.write_bytes(newer.read_bytes() + TORN)
+    monkeypatch.setattr(live_end, "MOST_READ", 1)
+    unread, torn = damage(newest, live(tmp_path), 0)
+    assert torn.torn and unread.what == "only the files after binlog.000001 were read, for it is large"
+
+
+def test_what_the_backup_has_read_is_not_read_again(tmp_path: Path) -> None:
+    """What is far in front of the backup's end, and in the files before that, is the backup's."""
+    builder = Builder(mariadb=True, checksum=True)
+    for number in range(1, 5):
+        builder.maria(NOW + number, number, rows=1, size=80_000)
+    for where in ("live", "held"):
+        (tmp_path / where).mkdir()
+        for number in (1, 2):
+            (tmp_path / where / f"binlog.00000{number}").write_bytes(bytes(builder.data))
+        (tmp_path / where / "binlog.index").write_text("./binlog.000001\n./binlog.000002\n")
+    facts = {"log_bin_basename": "/live/binlog", "log_bin_index": "/live/binlog.index"}
+    record = replace(PLAIN, log_to=f"binlog.000002:{builder.written[2].end}", server=facts)
+    held = Relocation((("/live", str(tmp_path / "held")),))
+    for number, at in ((1, -30), (2, 10_000)):
+        file = tmp_path / "live" / f"binlog.00000{number}"
+        data = bytearray(file.read_bytes())
+        data[at] ^= 0xFF
+        file.write_bytes(bytes(data))
+    assert damage(BackupFiles(record, held), live(tmp_path), 0) == ()

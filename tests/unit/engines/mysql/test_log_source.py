@@ -313,6 +313,8 @@ def test_a_row_of_many_mebibytes_is_given_whole(tmp_path: Path, length: int) -> 
 def test_an_applier_that_waits_for_the_source_is_not_at_the_end_of_the_log() -> None:
     made = log_source.LogSource(1, "zbackup", "secret")
     assert not _with_source(APPLIER, made).idle
+    made.given = True
+    assert _with_source(APPLIER, made).idle and not _with_source(replace(APPLIER, idle=False), made).idle
     made.failures.append("gave up")
     assert _with_source(APPLIER, made).error == "gave up"
 

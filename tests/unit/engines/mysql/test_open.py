@@ -6,11 +6,16 @@ from pathlib import Path
 import pytest
 
 from tests.unit.engines.mysql.recovered import ALL, SERVING, Flavor, Story
+from tests.unit.engines.mysql.test_recovery_of_files import record
+from zbackup.config.recovery import Recovery as RecoveryTable
 from zbackup.engines.mysql.plain_log.plain_log import PLAIN_LOG
-from zbackup.engines.mysql.recovery import replay_mysql
+from zbackup.engines.mysql.recovery import recover, replay_mysql
+from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.model.backup import BackupFiles
-from zbackup.model.errors import VerificationFailed
-from zbackup.model.recovery import Files
+from zbackup.model.cloning import Adoption
+from zbackup.model.errors import Refused, VerificationFailed
+from zbackup.model.recovery import Checked, Files
+from zbackup.model.relocation import Relocation
 
 
 @pytest.fixture(params=["mysql", "mariadb"])
@@ -109,3 +114,72 @@ def test_a_mariadb_never_sees_the_clone_of_the_log(tmp_path: Path, monkeypatch: 
     story.commit(10)
     log = large(story, monkeypatch)
     assert story.recovery.only_reads(story.base, BackupFiles(log.record, log.where))
+
+
+def test_what_is_damaged_is_found_by_a_server_that_only_we_use(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recover, "check_tables", lambda connection, _: Checked(tables=len(connection.did)))
+    assert story.recovery.check_tables(story.base, story.progress).tables == 2
+    assert story.server.did == ["make room", "start", "stop"]
+    assert story.progress.phases == [("checking tables", story.base.record.called)]
+
+
+def test_a_clone_is_adopted_by_its_own_server(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(recover, "adopt", lambda *words: asked.append(words))
+    adoption = Adoption(serving=SERVING)
+    story.recovery.adopt(story.base, adoption, story.progress)
+    assert asked == [(story.server, adoption, story.progress)]
+
+
+def test_people_are_told_what_is_done(story: Story) -> None:
+    story.recovery.open(story.base, SERVING, story.progress)
+    with story.recovery.entered(story.base, story.progress):
+        pass
+    assert [name for name, _ in story.progress.phases] == [
+        "starting the temporary server",
+        "handing over",
+        "starting the clone's server",
+    ]
+
+
+def test_a_client_is_called_by_its_own_name(story: Story) -> None:
+    assert story.recovery.connection(Path("/run/r1"), 3307)[1].startswith(f"{story.flavor} --host")
+
+
+def test_what_is_torn_and_what_is_roots_is_refused_before(story: Story) -> None:
+    torn = replace(story.base.record, server=story.base.record.server | {"blockers": "tables lie elsewhere"})
+    with pytest.raises(Refused, match="cannot be opened: tables lie elsewhere"):
+        story.recovery.check_openable(torn)
+    roots = replace(story.base.record, server=story.base.record.server | {"uid": "0", "datadir": "/srv/data"})
+    with pytest.raises(Refused, match="/srv/data belongs to root"):
+        story.recovery.check_program(roots)
+
+
+@pytest.mark.parametrize(
+    ("flavor", "configured", "cpus", "workers"),
+    [
+        ("mysql", 3, 2, 3),
+        ("mariadb", 3, 2, 3),
+        ("mysql", 0, 2, 8),
+        ("mysql", 0, 64, 16),
+        ("mariadb", 0, 2, 2),
+        ("mariadb", 0, 64, 8),
+        ("mysql", 0, None, 4),
+    ],
+)
+def test_as_many_appliers_as_are_configured_or_as_are_best(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    flavor: Flavor,
+    configured: int,
+    cpus: int | None,
+    workers: int,
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: cpus)
+    monkeypatch.setattr(MysqlRecovery, "_program", lambda *_: ("/usr/sbin/mysqld",))
+    held = record(None, engine=flavor)
+    files = Files(record=held, where=Relocation(()), home=tmp_path, run=tmp_path, hide=())
+    made = MysqlRecovery(flavor=flavor, table=RecoveryTable(workers=configured))
+    assert made._server(files).workers == workers

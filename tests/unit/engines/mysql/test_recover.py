@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.engines.mysql.recovered import SERVING, Flavor, Story, until
-from zbackup.engines.mysql.recovery import replay_mysql
+from zbackup.engines.mysql.binlog.events import IGNORABLE
+from zbackup.engines.mysql.binlog.position import LogPosition
+from zbackup.engines.mysql.recovery import replay_mysql, replay_remarks
 from zbackup.model.errors import NotRecoverable, VerificationFailed
 
 TORN = b"\x00\x11\x22\x33\xa2\x01\x00\x00\x00\xff\x00\x00\x00"
@@ -170,6 +172,12 @@ def test_events_that_an_applier_has_disabled_are_told(story: Story) -> None:
     story.recover(events=[f"e{number}" for number in range(22)])
     (note,) = story.progress.notes
     assert note.startswith("events disabled as on a replica") and note.endswith("shop.e19 and 2 more")
+    story.progress.notes.clear()
+    replay_remarks.tell(story.server, story.flavor, story.progress)
+    story.server.events.pop()
+    story.server.events.pop()
+    replay_remarks.tell(story.server, story.flavor, story.progress)
+    assert story.progress.notes == [note, note.removesuffix(" and 2 more")]
 
 
 def test_a_mariadb_waits_for_its_source_as_long_as_it_takes_and_only_then(
@@ -194,3 +202,45 @@ def test_nobody_gives_out_the_log_when_the_replay_is_over(
 ) -> None:
     told(Story(tmp_path, monkeypatch, "mariadb")).recover()
     assert "log-source" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_an_applier_that_does_not_stop_where_it_must_finds_nothing_behind_it(mysql: Story) -> None:
+    mysql.recover(until(65), beyond=True)
+    assert mysql.server.has == mysql.gtids(3, 4, 5, 6)
+
+
+@pytest.mark.parametrize("second", [65, 75])
+def test_one_that_says_it_is_in_the_next_file_has_gone_too_far(story: Story, second: int) -> None:
+    """Unless nothing is left in the one before: in the third file something is at the one target."""
+    number = 4 if second == 65 else 5
+    says = LogPosition.of(f"binlog.{number:06}", 4)
+    if second == 65:
+        story.recover(until(second), says=says)
+        return
+    with pytest.raises(
+        VerificationFailed, match=r"replay stopped at binlog\.000005:4, not at binlog\.000004"
+    ):
+        story.recover(until(second), says=says)
+
+
+def test_a_transaction_without_which_what_follows_cannot_be_applied_is_named(story: Story) -> None:
+    with pytest.raises(VerificationFailed, match=r"cannot be applied without it .*no row.*zbackup copy"):
+        story.recover(skip=story.transaction(4), error="no row")
+
+
+def test_a_directory_in_which_the_log_makes_tables_is_there_before_the_server_starts(story: Story) -> None:
+    text = b"CREATE TABLE t (a INT) DATA DIRECTORY = '/far/x'"
+    story.log.files[4].event(IGNORABLE, text, flags=0x80)
+    story.recover()
+    assert story.server.did.index("make room outside /far/x") < story.server.did.index("start")
+
+
+def test_people_are_told_what_is_done(story: Story) -> None:
+    story.recover()
+    name = story.base.record.called
+    assert story.progress.phases == [
+        ("starting the temporary server", f"crash recovery of {name}"),
+        ("replaying", "6 transactions"),
+        ("verifying", f"that it ends at {story.transaction(8).end}"),
+        ("handing over", ""),
+    ]

@@ -145,9 +145,9 @@ class Answers:
         return [self.row]
 
 
-def maria(sql_state: str | None, io_state: str | None) -> Applier:
+def maria(sql_state: str | None, io_state: str | None, file: str = "binlog.000001") -> Applier:
     row = {
-        "Relay_Master_Log_File": "binlog.000001",
+        "Relay_Master_Log_File": file,
         "Exec_Master_Log_Pos": 4,
         "Slave_SQL_Running": "Yes",
         "Slave_SQL_Running_State": sql_state,
@@ -180,6 +180,33 @@ def test_an_applier_is_idle_only_when_it_has_read_all() -> None:
         assert not mysql(state).idle
 
 
+def test_a_mariadb_that_has_not_begun_is_nowhere() -> None:
+    assert maria("Slave has read all relay log", None).position == position("binlog.000001:4")
+    assert maria(None, None, "").position is None
+
+
+@pytest.mark.parametrize(
+    ("workers", "said"), [([{"message": "no row"}], "no row"), ([], "the coordinator stopped")]
+)
+def test_the_error_of_a_worker_says_more_than_that_there_was_one(
+    workers: list[dict[str, Any]], said: str
+) -> None:
+    class Failed(Answers):
+        def rows(self, statement: str) -> list[dict[str, Any]]:
+            return workers if "by_worker" in statement else [self.row]
+
+    row = {
+        "Channel_Name": "zbackup",
+        "Relay_Log_File": "binlog.000001",
+        "Relay_Log_Pos": 4,
+        "Replica_SQL_Running": "No",
+        "Replica_SQL_Running_State": "",
+        "Last_SQL_Errno": 1032,
+        "Last_SQL_Error": "the coordinator stopped",
+    }
+    assert replay_mysql.applier_state(cast(Connection, Failed(row))).error == said
+
+
 def test_a_replay_whose_channel_is_gone_is_a_failure() -> None:
     with pytest.raises(VerificationFailed, match="lost the replay's channel"):
         mysql("", channel="another")
@@ -204,9 +231,19 @@ def test_a_literal_is_one_literal(text: str) -> None:
     assert literal[1:-1].replace("\\\\", "").replace("''", "").count("'") == 0
 
 
-def test_no_room_for_the_log_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("number", "failure", "said"),
+    [
+        (errno.ENOSPC, DatabaseError, "no space left for the log to be replayed: the pool is full"),
+        (errno.EDQUOT, DatabaseError, "no space left for the log to be replayed: the pool is full"),
+        (errno.EIO, OSError, "Input/output error"),
+    ],
+)
+def test_no_room_for_the_log_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, failure: type[Exception], said: str
+) -> None:
     def full(_: Path) -> NoReturn:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        raise OSError(number, os.strerror(number))
 
     (tmp_path / "binlog.000001").write_bytes(b"log")
     relay = tmp_path / "relay"
@@ -214,8 +251,18 @@ def test_no_room_for_the_log_is_one_line(tmp_path: Path, monkeypatch: pytest.Mon
     start, stop = LogPosition.of("binlog.000001", 4), LogPosition.of("binlog.000001", 9)
     span = LogRange(files=(tmp_path / "binlog.000001",), start=start, stop=stop, ends_file=True)
     monkeypatch.setattr("zbackup.proc.secure_files.open_to_append", full)
-    with pytest.raises(DatabaseError, match="no space left for the log to be replayed: the pool is full"):
+    with pytest.raises(failure, match=said):
         replay_mysql.copied(span, relay)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
+def test_copies_are_the_servers_and_nobody_elses_to_read(span: LogRange) -> None:
+    relay = span.files[0].with_name("relay")
+    relay.mkdir()
+    os.chown(relay, 27, 28)
+    for copy in replay_mysql.copied(span, relay).files:
+        facts = copy.stat()
+        assert (facts.st_uid, facts.st_gid, facts.st_mode & 0o777) == (27, 28, 0o640)
 
 
 def test_of_a_file_that_is_torn_its_whole_events_are_copied_and_the_file_stays(span: LogRange) -> None:

@@ -32,12 +32,11 @@ def add_log(subject: BackupFiles, added: Sequence[AddedFile], progress: Progress
     NotContinued for one that its GTIDs tell does not go on where the one before it ends.
     """
     record, where = subject
-    held = covered_files(record, where)
     first, end = added[0], LogPosition.parse(record.log_to)
-    held = [file for file in held if sequence(file.name) <= end.sequence]
-    newest = held[-1] if held else where.path(record.server.get(PLAIN_LOG) or record.fact("log_bin_index"))
-    if newest.name != end.file:
+    held = [file for file in covered_files(record, where) if sequence(file.name) <= end.sequence]
+    if not held or held[-1].name != end.file:
         raise GapError(f"{record.called} does not hold {end.file}, in which its log ends")
+    newest = held[-1]
     _require_next(newest, end, added)
     _require_same(newest, end.offset, first)
     owner = owner_of(newest) if not record.server.get(PLAIN_LOG) else (os.geteuid(), os.getegid())
@@ -104,13 +103,11 @@ def _held(path: Path, begin: int, end: int) -> bytes:
 
 
 def _read(added: AddedFile, begin: int, end: int) -> bytes:
-    return b"".join(added.read(begin, end)) if begin < end else b""
+    return b"".join(added.read(begin, end))
 
 
 def _forget_gtid_index(file: Path) -> None:
-    index = file.with_name(file.name + _GTID_INDEX)
-    if secure_files.exists(index):
-        secure_files.unlink(index)
+    secure_files.unlink(file.with_name(file.name + _GTID_INDEX))
 
 
 def _write_index(subject: BackupFiles, names: Sequence[str], owner: tuple[int, int]) -> None:

@@ -48,12 +48,12 @@ def damage(
             found.append(LogDamage(what, unread=True))
             break
         try:
-            if file == files[-1] and (end := _stuck(file, start, writing_s)) is not None:
+            if file != files[-1]:
+                check_events(file, start=start)
+            elif (end := _stuck(file, start, writing_s)) is not None:
                 size = secure_files.size(file)
                 what = f"{file.name} ends in the middle of an event, at {end} of {size} bytes"
                 found.append(LogDamage(what, torn=True))
-            elif file != files[-1]:
-                check_events(file, start=start)
         except BinlogDamaged as damaged:
             found.append(LogDamage(str(damaged)))
         except BinlogEncrypted:
