@@ -35,6 +35,7 @@ class Disk:
     indexes: dict[str, list[str]] = field(default_factory=dict)
     unfinished: set[str] = field(default_factory=set)
     documents: dict[tuple[str, str], list[dict[str, Any]]] = field(default_factory=dict)
+    damaged: set[str] = field(default_factory=set)
 
     def copy(self) -> "Disk":
         return Disk(
@@ -46,6 +47,7 @@ class Disk:
             set_id=self.set_id,
             indexes={name: list(found) for name, found in self.indexes.items()},
             unfinished=set(self.unfinished),
+            damaged=set(self.damaged),
             documents={name: list(found) for name, found in self.documents.items()},
         )
 
@@ -65,6 +67,7 @@ def place(data: bytes) -> Timestamp:
 
 
 _COMPARED = {
+    "$ne": lambda a, b: a != b,
     "$gt": lambda a, b: a > b,
     "$gte": lambda a, b: a >= b,
     "$lt": lambda a, b: a < b,
@@ -102,9 +105,12 @@ class Mongod:
     asks_for_login: bool = False
     login: str = "original"
     by_socket: str = "by the socket"
+    key: str = ""
     ends_replay_at: Timestamp | None = None
     begins_replay_at: Timestamp | None = None
     watched: int = 0
+    patience: list[float] = field(default_factory=list)
+    """For how long it may stand still while it starts for its users."""
 
     def by_key(self, key: str = "") -> str:
         return f"by the key {key}"
@@ -116,6 +122,7 @@ class Mongod:
         assert self.disk.replica_set == "" or not serving.replica_set
         self.did.append("serve")
         self.serving.append(serving)
+        self.patience.append(self.stall)
         return SimpleNamespace(close=lambda: self.did.append("close"))
 
     @contextmanager
@@ -132,7 +139,9 @@ class Mongod:
             process=SimpleNamespace(pid=next(_NUMBERS)),
             recovered_from=begin,
             server=self,
-            login=SimpleNamespace(socket="/run/mongod.sock", user="", password=None),
+            login=SimpleNamespace(
+                socket="/run/mongod.sock", user="", password=(lambda: self.key) if self.key else None
+            ),
             progressing=self.progressing,
             shut_down=lambda: self.did.append("shut down"),
         )
@@ -221,6 +230,8 @@ class Session:
             (update,) = command["updates"]
             assert command[name] == "replset.oplogTruncateAfterPoint"
             self.disk.sure = update["u"]["$set"]["oplogTruncateAfterPoint"]
+        elif name == "validate":
+            return {"valid": f"{database}.{command[name]}" not in self.disk.damaged}
         elif name == "count":
             return {"n": len(self.find(("local", "oplog.rs"), command["query"], most=10**9))}
         elif name == "collStats":

@@ -47,6 +47,10 @@ def cluster_time(number: int) -> ClusterTime:
 class Notes(Silent):
     def __init__(self) -> None:
         self.notes: list[str] = []
+        self.phases: list[tuple[str, str]] = []
+
+    def phase(self, name: str, detail: str = "") -> None:
+        self.phases.append((name, detail))
 
     def note(self, text: str) -> None:
         self.notes.append(text)

@@ -7,11 +7,16 @@ from pathlib import Path
 import pytest
 from bson.timestamp import Timestamp
 
-from tests.unit.engines.mongodb.archived_set import FIRST
-from tests.unit.engines.mongodb.recovered import SERVING, Story, at, ts, written
+from tests.unit.engines.mongodb.archived_set import FIRST, RECORD
+from tests.unit.engines.mongodb.recovered import SERVING, Story, ts, written
+from zbackup.config.recovery import Recovery as RecoveryTable
+from zbackup.engines.mongodb.recovery.recover import MongoRecovery
 from zbackup.engines.mongodb.server.assess import NO_OPLOG
-from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed
+from zbackup.model.cluster import Addresses
+from zbackup.model.errors import NotRecoverable, Refused, UsageError, VerificationFailed
 from zbackup.model.record import Record
+from zbackup.model.recovery import Files, Serving
+from zbackup.model.relocation import Relocation
 
 
 @pytest.fixture
@@ -131,4 +136,73 @@ def test_an_oplog_that_ends_where_another_began_is_told_by_its_term(story: Story
     story.base.oplog[3] = written(4, 2)
     with pytest.raises(VerificationFailed, match="do not trust it"):
         story.open()
-    assert at(1) < story.base_record.taken
+
+
+def test_people_are_told_what_is_done(story: Story) -> None:
+    story.open()
+    assert story.progress.phases == [("opening the backup", story.base_record.called), ("handing over", "")]
+
+
+def test_a_server_alone_is_told_apart_by_its_files_and_keeps_what_it_has_in_local(story: Story) -> None:
+    story.base.oplog, story.base.replica_set = [written(1)], ""
+    story.base_record = replace(story.base_record, server={"dbpath": "/srv/data"}, position="")
+    story.open()
+    assert story.server.disk.oplog == [written(1)]
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_who_enters_a_clone_gets_the_way_in_and_no_connection_of_ours_is_left(
+    story: Story, *, asks: bool
+) -> None:
+    story.options = {"key": "the key" if asks else ""}
+    with story.recovery.entered(story.files("base", story.base_record), story.progress) as way:
+        assert story.server.did == ["make room", "start to open", "leave"]
+        assert (way.socket, way.password) == ("/run/mongod.sock", "the key" if asks else "")
+    assert story.progress.phases == [("starting the clone's server", "for zbackup alone")]
+
+
+def test_a_clone_s_server_is_started_again_with_the_directory_it_needs(story: Story) -> None:
+    story.recovery.serve(story.files("base", story.base_record), SERVING)
+    assert story.server.did == ["make room", "serve", "close"]
+
+
+def test_what_is_damaged_is_found_by_a_server_whose_files_are_thrown_away(story: Story) -> None:
+    story.base.indexes = {"shop.orders": ["_id_"], "shop.items": ["_id_"]}
+    story.base.damaged = {"shop.items"}
+    found = story.recovery.check_tables(story.files("base", story.base_record), story.progress)
+    assert (found.tables, found.damaged) == (2, ("shop.items: it is not valid",))
+    assert story.server.did == ["make room", "start to open, and throw away"]
+    assert story.progress.phases == [("checking collections", story.base_record.called)]
+
+
+def test_who_may_not_open_it_is_told_before(story: Story) -> None:
+    recovery = MongoRecovery(table=RecoveryTable(workers=1, login="never"))
+    asks = facts(story.base_record, authorization="enabled")
+    recovery.check_serving(asks, Serving())
+    with pytest.raises(Refused, match="leave out --port"):
+        recovery.check_serving(asks, SERVING)
+    with pytest.raises(UsageError, match="--cluster-key"):
+        story.recovery.check_serving(asks, Serving(addresses=Addresses(config="c", hosts={})))
+    with pytest.raises(Refused, match="/srv/data belongs to root"):
+        story.recovery.check_program(facts(story.base_record, uid="0"))
+    with pytest.raises(Refused, match="encrypted by mongod"):
+        story.recovery.check_program(facts(story.base_record, encryption="yes"))
+
+
+def test_a_client_is_told_how_to_connect(story: Story) -> None:
+    assert story.recovery.connection(Path("/run/r1"), 27117)[1] == (
+        "mongosh 'mongodb://127.0.0.1:27117/?directConnection=true'"
+    )
+    line = story.recovery.connection(Path("/run/r1"), 0, "dev")[1]
+    assert "%2Frun%2Fr1" in line and line.endswith("--username dev --authenticationDatabase admin")
+
+
+@pytest.mark.parametrize(("configured", "cpus", "workers"), [(3, 2, 3), (0, 2, 2), (0, 64, 8), (0, None, 1)])
+def test_as_many_appliers_as_are_configured_or_as_there_are_cpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, configured: int, cpus: int | None, workers: int
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: cpus)
+    monkeypatch.setattr(MongoRecovery, "_program", lambda *_: ("/usr/bin/mongod",))
+    recovery = MongoRecovery(table=RecoveryTable(workers=configured))
+    files = Files(record=RECORD, where=Relocation(()), home=tmp_path, run=tmp_path, hide=())
+    assert recovery.server_on(files).workers == workers

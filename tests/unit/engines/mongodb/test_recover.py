@@ -179,3 +179,13 @@ def test_a_new_set_is_made_of_it_once_it_runs(story: Story, asks: bool, login: s
     story.recover(until(6.5), Serving(port=27117, replica_set="new"))
     assert story.sets == [(login, "new", "127.0.0.1:27117")]
     assert story.server.did[-2:] == ["serve", "close"]
+
+
+def test_people_are_told_what_is_done(story: Story) -> None:
+    story.recover(until(6.5))
+    base, log = story.base_record.called, story.source_record.called
+    assert story.progress.phases == [
+        ("merging the oplogs", f"{base} and {log}"),
+        ("replaying", "2 oplog entries"),
+        ("handing over", ""),
+    ]

@@ -26,7 +26,7 @@ from zbackup.engines.mongodb.server.privileges import (
     role_document,
 )
 from zbackup.model.errors import DatabaseError, VerificationFailed
-from zbackup.model.record import Record
+from zbackup.model.record import LOG_ENDED, STOPPED, Record
 
 TAKEN = datetime(2024, 5, 1, 12, tzinfo=UTC)
 WALL, AFTER = TAKEN - timedelta(seconds=5), TAKEN + timedelta(milliseconds=300)
@@ -93,6 +93,14 @@ LOCKED = {"oplog_wall": WALL.isoformat()}
         # Taken for its log, without asking: only the clocks are known.
         (record(purpose="log", server=BOTH), CREATED + timedelta(seconds=1), TAKEN - JOURNAL_LAG),
         (record(purpose="log", server=BOTH, role="replica"), CREATED + timedelta(seconds=1), AFTER),
+        # Nothing was under way in a server that had been stopped for it, or that had ended before.
+        (record(purpose="log", server=BOTH | {STOPPED: "undo"}), CREATED + timedelta(seconds=1), TAKEN),
+        (
+            record(purpose="log", server=LOCKED | {LOG_ENDED: "it ended"}),
+            CREATED + timedelta(seconds=1),
+            WALL,
+        ),
+        (record(purpose="log", server={LOG_ENDED: "off"}), CREATED + timedelta(seconds=1), TAKEN),
     ],
 )
 def test_how_far_a_backup_reaches(of: Record, as_of: datetime, complete_to: datetime) -> None:

@@ -1,0 +1,89 @@
+"""What happened, from the oplog of a clone, and from archived entries that were added to it."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.engines.mongodb.archived_set import place_of
+from tests.unit.engines.mongodb.recovered import FIRST, Story, ts, written
+from zbackup.engines.mongodb.oplog.archived import put_in
+from zbackup.engines.mongodb.optime import OpTime
+from zbackup.engines.mongodb.recovery.log_search import MongoLogSearch
+from zbackup.model.added_log import AddedFile
+from zbackup.model.errors import Refused
+from zbackup.model.log_entry import LogEntry, LogFilter
+from zbackup.model.progress import Silent
+from zbackup.model.record import ARCHIVED
+
+
+@pytest.fixture
+def story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Story:
+    return Story(tmp_path, monkeypatch)
+
+
+def numbers(found: Iterator[Any]) -> list[int]:
+    return [
+        OpTime.parse(each.transaction.start).seconds - FIRST for each in found if isinstance(each, LogEntry)
+    ]
+
+
+def archived(story: Story, room: Path, *entries: bytes, oplog_first: str = "") -> None:
+    """These were added to the log source's files."""
+    data, (first, last) = b"".join(entries), (place_of(entries[0]), place_of(entries[-1]))
+    file = AddedFile(
+        name=first.name, size=len(data), read=lambda begin, end: iter([data[begin:end]]), end=str(last)
+    )
+    (room / "log").mkdir()
+    put_in(room / "log", [file], None, Silent())
+    more = {ARCHIVED: "1"} | ({"oplog_first": oplog_first} if oplog_first else {})
+    known = story.source_record
+    story.source_record = replace(known, server=known.server | more)
+
+
+def search(story: Story, **wanted: Any) -> list[int]:
+    made = MongoLogSearch(recovery=story.recovery)
+    return numbers(made.on_clone(story.files("log", story.source_record), LogFilter(**wanted)))
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_clones_oplog_is_read_by_a_server_whose_files_are_thrown_away(
+    story: Story, *, backwards: bool
+) -> None:
+    found = search(story, backwards=backwards)
+    assert found == list(range(1, 9))
+    assert story.servers["log"].did == ["make room", "start to open, and throw away"]
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_what_was_archived_is_told_once_and_the_newest_first_who_wants_that(
+    story: Story, tmp_path: Path, *, backwards: bool
+) -> None:
+    archived(story, tmp_path, *(written(number) for number in range(6, 13)))
+    own, added = list(range(1, 6)), list(range(6, 13))
+    assert search(story, backwards=backwards) == (added + own if backwards else own + added)
+
+
+@pytest.mark.parametrize(
+    ("after", "own", "started"),
+    [
+        (f"{ts(6).time},1@1", "", False),
+        (f"{ts(9).time},1@1", "", False),
+        (f"{ts(5).time},1@1", "", True),
+        ("", f"{ts(6).time},1@1", False),
+        ("", f"{ts(2).time},1@1", True),
+    ],
+)
+def test_where_the_archived_part_has_all_that_is_wanted_no_server_is_started(
+    story: Story, tmp_path: Path, after: str, own: str, *, started: bool
+) -> None:
+    archived(story, tmp_path, *(written(number) for number in range(6, 13)), oplog_first=own)
+    found = search(story, after=after)
+    assert found[-1] == 12 and bool(story.servers["log"].did) is started
+
+
+def test_who_is_not_told_how_to_reach_the_server_is_told_so(story: Story) -> None:
+    with pytest.raises(Refused, match="does not say how to reach the server"):
+        MongoLogSearch(recovery=story.recovery).live(LogFilter())
