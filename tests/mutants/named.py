@@ -26,6 +26,13 @@ NAMED = (
         ("tests/unit/engines/mongodb/test_prepared.py",),
     ),
     Mutant(
+        "a log is told by its name alone where nothing was committed in the file yet",
+        "zbackup/engines/mysql/binlog/same_log.py",
+        "head = head_to_compare(base_file, upto)",
+        "head = min(HEAD, upto)",
+        ("tests/unit/engines/mysql/test_covered_log.py",),
+    ),
+    Mutant(
         "a cluster counts as whole before all of its members are ready",
         "zbackup/jobs/cluster/restore.py",
         "for member, ctx, r in reversed(done))",
