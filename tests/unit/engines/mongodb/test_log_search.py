@@ -11,12 +11,16 @@ from tests.unit.engines.mongodb.archived_set import place_of
 from tests.unit.engines.mongodb.recovered import FIRST, Story, ts, written
 from zbackup.engines.mongodb.oplog.archived import put_in
 from zbackup.engines.mongodb.optime import OpTime
+from zbackup.engines.mongodb.options import ConnectOptions
+from zbackup.engines.mongodb.recovery.log_reader import MongoLogReader
 from zbackup.engines.mongodb.recovery.log_search import MongoLogSearch
 from zbackup.model.added_log import AddedFile
-from zbackup.model.errors import Refused
+from zbackup.model.backup import BackupFiles
+from zbackup.model.errors import DatabaseError, NotRecoverable, Refused, VerificationFailed
 from zbackup.model.log_entry import LogEntry, LogFilter
 from zbackup.model.progress import Silent
 from zbackup.model.record import ARCHIVED
+from zbackup.model.relocation import Relocation
 
 
 @pytest.fixture
@@ -87,3 +91,45 @@ def test_where_the_archived_part_has_all_that_is_wanted_no_server_is_started(
 def test_who_is_not_told_how_to_reach_the_server_is_told_so(story: Story) -> None:
     with pytest.raises(Refused, match="does not say how to reach the server"):
         MongoLogSearch(recovery=story.recovery).live(LogFilter())
+    assert MongoLogReader().live_log(BackupFiles(story.base_record, Relocation(())), Relocation(())) is None
+
+
+def test_who_is_told_asks_it(story: Story, tmp_path: Path) -> None:
+    there = ConnectOptions(socket=str(tmp_path / "nobody"))
+    with pytest.raises(DatabaseError):
+        list(MongoLogSearch(recovery=story.recovery, connect=there).live(LogFilter()))
+    with pytest.raises(DatabaseError):
+        MongoLogReader(connect=there).live_log(BackupFiles(story.base_record, Relocation(())), Relocation(()))
+
+
+@pytest.mark.parametrize(
+    ("position", "why"),
+    [
+        (f"{FIRST + 7},1@1", ""),
+        (f"{FIRST + 7},1@2", "was rolled back"),
+        ("", ""),
+        ("binlog.000001:4", "the recorded oplog position cannot be understood"),
+    ],
+)
+def test_what_is_added_has_the_end_that_was_recorded(
+    story: Story, tmp_path: Path, position: str, why: str
+) -> None:
+    entries = [written(number) for number in range(6, 13)]
+    data = b"".join(entries)
+    file = AddedFile(
+        name=place_of(entries[0]).name,
+        size=len(data),
+        read=lambda begin, end: iter([data[begin:end]]),
+        end=str(place_of(entries[-1])),
+    )
+    (tmp_path / "log").mkdir()
+    log = story.files("log", replace(story.source_record, position=position, log_from=f"{FIRST + 2},1@1"))
+    files = BackupFiles(log.record, log.where)
+    if why:
+        with pytest.raises(NotRecoverable if "rolled" in why else VerificationFailed, match=why):
+            story.recovery.add_log(files, [file], Silent())
+        return
+    span = story.recovery.add_log(files, [file], Silent())
+    assert (span.first, span.last) == (f"{FIRST + 6},1@1", f"{FIRST + 12},1@1")
+    later = replace(log.record, log_from=f"{FIRST + 7},1@1")
+    assert story.recovery.add_log(BackupFiles(later, log.where), [file], Silent()).first == later.log_from

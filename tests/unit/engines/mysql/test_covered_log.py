@@ -45,11 +45,16 @@ def begun_another_second(log: Log, number: int) -> None:
     data[end - 4 : end] = struct.pack("<I", zlib.crc32(data[4 : end - 4]))
 
 
+@pytest.mark.parametrize("purged", [True, False])
 @pytest.mark.parametrize("same", [True, False])
-def test_a_file_in_which_nothing_was_committed_is_told_by_its_beginning(log: Log, *, same: bool) -> None:
+def test_a_file_in_which_nothing_was_committed_is_told_by_its_beginning(
+    log: Log, *, same: bool, purged: bool
+) -> None:
     """A log that was reset, or another server's, comes to the same number again."""
     log.commit(10)
     log.rotate()
+    if purged:
+        del log.files[1]
     base = backup(log, "base")
     log.commit(20)
     if not same:
@@ -82,7 +87,7 @@ def test_what_an_earlier_backup_has_read_is_not_read_again(log: Log) -> None:
     earlier = backup(log, "earlier").record
     log.commit(40)
     held = backup(log, "later")
-    damaged(held.where, "binlog.000002", len(log.files[2].data) - 90)
+    damaged(held.where, "binlog.000002", log.files[2].written[1].start + 30)
     damaged(held.where, "binlog.000003", log.files[3].written[1].start + 30)
     span = READER.log_span(held.record, held.where, earlier)
     assert span and (span.first, span.last) == ("binlog.000001:4", str(log.end()))
@@ -119,12 +124,12 @@ def test_of_a_server_whose_log_is_encrypted_the_copy_is_read(log: Log, tmp_path:
 COMMITS = st.lists(st.sampled_from([5, 10, 30, 60, "rotate"]), max_size=6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(COMMITS, COMMITS, st.sampled_from(["primary", "replica"]))
-def test_a_backup_reaches_as_far_by_what_was_read_before_as_by_all(
+def test_a_backup_reaches_to_its_last_commit_whatever_was_read_before(
     tmp_path_factory: pytest.TempPathFactory, before: list[Any], behind: list[Any], role: Any
 ) -> None:
-    """A replica's reaches no less: another source's transactions may be later than all in the newest file."""
+    """And no further than to the latest: what stands before a commit was not committed after it."""
     log = Log(tmp_path_factory.mktemp("log"))
     for what in before:
         log.rotate() if what == "rotate" else log.commit(what)
@@ -138,8 +143,9 @@ def test_a_backup_reaches_as_far_by_what_was_read_before_as_by_all(
     held = replace(held, role=role)
     read_on, read_all = READER.reach(held, where, NOON, earlier), READER.reach(held, where, NOON)
     commits = [each.micros - NOW for builder in log.files.values() for each in builder.written]
-    last = moment(max([0, *commits])) if commits and role == "primary" else NOON
-    assert read_all.as_of <= read_on.as_of <= last
+    for found in (read_on, read_all):
+        assert moment(commits[-1]) <= found.as_of if commits else found.as_of == NOON
+        assert found.as_of <= (moment(max(commits)) if commits and role == "primary" else NOON)
     # Who took it for another role, or read nothing, is no help.
     for other in (
         replace(earlier, role="primary" if role == "replica" else "replica"),
@@ -236,3 +242,43 @@ def test_where_the_log_makes_tables_elsewhere_is_told_of_what_is_replayed_alone(
     later = backup(log, "later")
     assert READER.examine(base, later, Time(moment(31))).outside == ("/far/within",)
     assert READER.examine(base, later, Time(moment(99))).outside == ("/far/within", "/far/behind")
+
+
+def test_a_log_whose_file_is_gone_is_not_the_same(log: Log) -> None:
+    log.commit(10)
+    earlier = backup(log, "earlier")
+    log.rotate()
+    del log.files[1]
+    later = backup(log, "later")
+    assert not READER.is_same_log(earlier, later)
+    assert not READER.is_same_log(BackupFiles(earlier.record, later.where), earlier)
+
+
+def test_a_log_begins_behind_the_last_number_that_is_missing(log: Log) -> None:
+    for _ in range(4):
+        log.commit(10)
+        log.rotate()
+    del log.files[2]
+    held = backup(log, "held")
+    span = READER.log_span(held.record, held.where)
+    assert span and span.first == "binlog.000003:4"
+    assert READER.live_log(held, held.where).first == "binlog.000003:4"
+
+
+def test_all_of_it_was_there_when_the_server_began_its_newest_file(log: Log) -> None:
+    """What a recovered server has that was put to work came with the files, and is in no log of it."""
+    log.commit(-5_000_000)
+    held, where = backup(log, "held")
+    assert READER.reach(held, where, NOON).as_of == moment(0)
+    assert READER.reach(replace(held, role="replica"), where, NOON).as_of == moment(-5_000_000)
+
+
+def test_of_many_times_that_cannot_be_some_are_told_and_how_many_more_there_are(log: Log) -> None:
+    year = 365 * 24 * 3600 * 1_000_000
+    for number in range(7):
+        log.files[1].mysql(NOW + (9 + number) * year, number, anonymous=True)
+        log.commit(number)
+    held, where = backup(log, "held")
+    *told, more = READER.reach(held, where, NOON).out_of_order
+    assert (len(told), more) == (5, "and 2 more")
+    assert all("GTID" not in line and line.startswith("binlog.000001:") for line in told)
