@@ -34,3 +34,14 @@ def test_all_but_what_is_the_servers_own() -> None:
     found = validate_collections(cast(Connection, server), Silent())
     assert server.validated == ["admin.a", "admin.b", "shop.a", "shop.b"]
     assert (found.tables, found.damaged) == (4, ("shop.b: an index lacks a key",))
+
+
+def test_people_see_how_far_it_is() -> None:
+    seen: list[tuple[int, int, str]] = []
+
+    class Watching(Silent):
+        def advance(self, done: int, total: int, unit: str = "B") -> None:
+            seen.append((done, total, unit))
+
+    validate_collections(cast(Connection, Server()), Watching())
+    assert seen == [(number, 4, "collections") for number in range(5)]

@@ -14,6 +14,7 @@ from tests.unit.engines.binlog.test_find_by_name import previous
 from tests.unit.engines.mysql.test_recovery_of_files import READER, Log, record
 from zbackup.engines.mysql.binlog.errors import DifferentLog, GapError
 from zbackup.engines.mysql.binlog.events import PREVIOUS_GTIDS
+from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import transactions
 from zbackup.engines.mysql.binlog.same_log import TAIL, without_flag
 from zbackup.engines.mysql.plain_log.plain_log import PLAIN_LOG
@@ -202,8 +203,16 @@ def test_a_log_of_many_transactions_is_told_by_its_end(log: Log) -> None:
     held = backup(log)
     assert len(log.files[1].data) > 2 * TAIL
     log.commit(700)
-    add_log(held, archived(log), Silent())
+    seen: list[tuple[int, int]] = []
+
+    class Watching(Silent):
+        def advance(self, done: int, total: int, unit: str = "B") -> None:
+            seen.append((done, total))
+
+    more = len(log.files[1].data) - LogPosition.parse(held.record.log_to).offset
+    add_log(held, archived(log), Watching())
     assert gtids(held)[-1].endswith(":601")
+    assert seen[-1] == (more, more) and seen == sorted(seen)
 
 
 def test_what_the_server_began_behind_the_end_that_was_recorded_is_written_anew(log: Log) -> None:

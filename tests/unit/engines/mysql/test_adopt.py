@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.unit.engines.mysql.applying import Notes
 from tests.unit.engines.mysql.recovered import Flavor
 from tests.unit.engines.mysql.test_recovery_of_files import Log, record
 from zbackup.engines.mysql.binlog.reader import transactions
@@ -16,7 +17,7 @@ from zbackup.engines.mysql.recovery import adopt as module
 from zbackup.engines.mysql.recovery.adopt import adopt
 from zbackup.model.cloning import Adoption, Login, PrivateServer, Source
 from zbackup.model.errors import VerificationFailed
-from zbackup.model.progress import Silent
+from zbackup.model.progress import Progress, Silent
 from zbackup.model.recovery import Files, Serving
 
 SERVING = Serving(port=3307)
@@ -133,8 +134,8 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
     return made
 
 
-def adopted(server: Server, adoption: Adoption) -> list[str]:
-    adopt(cast(Any, server), adoption, Silent())
+def adopted(server: Server, adoption: Adoption, progress: Progress | None = None) -> list[str]:
+    adopt(cast(Any, server), adoption, progress or Silent())
     return server.did
 
 
@@ -213,3 +214,10 @@ def test_one_that_is_not_what_was_recorded_is_no_clone(server: Server) -> None:
     # What a recovery has left is behind what its base was recorded with.
     adopted(server, Adoption(serving=SERVING, recovered=True))
     assert server.serving == SERVING
+
+
+def test_people_are_told_what_is_done(server: Server) -> None:
+    notes = Notes()
+    adopted(server, Adoption(serving=SERVING, prepare=lambda _: None), notes)
+    adopted(server, Adoption(serving=SERVING, recovered=True), notes)
+    assert [name for name, _ in notes.phases] == ["masking", "starting the server", "starting the server"]

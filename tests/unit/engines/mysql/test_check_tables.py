@@ -97,6 +97,23 @@ def test_a_table_that_the_server_wants_upgraded_is_not_damaged_and_one_that_cann
     found = check_tables(cast(Connection, server), Noting())
     assert (found.tables, found.damaged) == (1, ())
     assert notes == ["shop.u was not checked: the server wants it upgraded first (mariadb-upgrade)"]
+    notes.clear()
+    more = {"u": row("error", text), "v": row("error", text), "w": row("error", text)}
+    check_tables(cast(Connection, Server(*((name, "MyISAM", "") for name in "uvw"), **more)), Noting())
+    assert notes == [
+        "shop.u (and 2 more) was not checked: the server wants it upgraded first (mariadb-upgrade)"
+    ]
     assert not needs_upgrade([row("error", text), row("error", "Corrupt")])
     assert not needs_upgrade([row("error", "Table is marked as crashed and should be repaired")])
     assert not cannot_check([]) and not cannot_check([row("status", "OK")])
+
+
+def test_people_see_how_far_it_is() -> None:
+    seen: list[tuple[int, int, str]] = []
+
+    class Watching(Silent):
+        def advance(self, done: int, total: int, unit: str = "B") -> None:
+            seen.append((done, total, unit))
+
+    check_tables(cast(Connection, Server()), Watching())
+    assert seen == [(0, 2, "tables"), (1, 2, "tables"), (2, 2, "tables")]
