@@ -282,3 +282,22 @@ def test_of_many_times_that_cannot_be_some_are_told_and_how_many_more_there_are(
     *told, more = READER.reach(held, where, NOON).out_of_order
     assert (len(told), more) == (5, "and 2 more")
     assert all("GTID" not in line and line.startswith("binlog.000001:") for line in told)
+
+
+@pytest.mark.parametrize("bytes_there", [4, 0])
+def test_a_file_that_was_begun_this_instant_says_nothing_yet(log: Log, bytes_there: int) -> None:
+    log.commit(-5_000_000)
+    log.rotate()
+    del log.files[2].data[bytes_there:]
+    held, where = BackupFiles(record(log.end()), log.copy("held"))
+    assert READER.reach(held, where, NOON).as_of == moment(-5_000_000)
+
+
+def test_the_newest_file_in_which_something_was_committed_tells(log: Log) -> None:
+    """What is in front of it was not committed later, and is not read."""
+    log.commit(50)
+    log.rotate()
+    log.commit(30)
+    log.rotate()
+    held, where = backup(log, "held")
+    assert READER.reach(held, where, NOON).as_of == moment(30)
