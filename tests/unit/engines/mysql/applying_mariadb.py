@@ -80,6 +80,7 @@ class ApplyingMariaDB(Applying):
         """An applier sees that it is at the end at the next event that begins there, or at the next file."""
         here, gtid, sums = until, "", 0
         for event in sent:
+            assert int.from_bytes(event[9:13], "little") == len(event), "an event has another length"
             kind, flags = event[4], struct.unpack_from("<H", event, events.FLAGS_AT)[0]
             if sums and kind != events.FORMAT_DESCRIPTION:
                 assert zlib.crc32(event[:-4]) == int.from_bytes(event[-4:], "little"), "a checksum is wrong"
