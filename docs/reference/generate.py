@@ -147,7 +147,8 @@ document on stdout ([json.md](json.md)).
 
 An error that none of these names stands for (a defect in zbackup) ends with {ZbackupError.exit_status}
 and asks for `--debug`. When a command works on several instances and some fail, the others are still done,
-and the status is that of the first failure. `zbackup check` ends with the status of the first critical
+and the status is that of the first failure; after Ctrl-C what was done
+before is printed. `zbackup check` ends with the status of the first critical
 finding (with 1 where that has none of its own, such as a pool that lacks a disk), and
 `zbackup received` and `zbackup fleet` with 1 when something is critical.
 """

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ import typer
 
 from zbackup import app
 from zbackup.cli import logs
-from zbackup.cli.command_context import Done, Failed, Result
+from zbackup.cli.command_context import Done, Outcomes, Result, in_turn
 from zbackup.cli.options import Options
 from zbackup.cli.progress import shown
 from zbackup.config.from_address import Access, Wanted, access, require_below, settings_for
@@ -20,7 +21,7 @@ from zbackup.config.ship import S3Address, Ship, ZfsAddress
 from zbackup.destinations.base import Destination
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.address_survey import Found, choose, require_readable, survey
-from zbackup.model.errors import UsageError, ZbackupError
+from zbackup.model.errors import UsageError
 
 PANEL = "With --from ADDRESS, without a configuration"
 
@@ -217,25 +218,20 @@ def on_address(options: Options, job: str, wanted: Elsewhere, base: str = "") ->
 
 def all_at(
     options: Options, job: str, wanted: Elsewhere, action: Callable[[Rebuilt], Result]
-) -> list[Done[Result] | Failed]:
+) -> Outcomes[Result]:
     """Do it for every instance that lies there, or the one that is named, as on_each does."""
     logs.bind(job=job)
-    outcomes: list[Done[Result] | Failed] = []
     with shown(options) as progress:
         progress.phase("looking", f"what lies at {wanted.reached.to}")
-        there = _survey(wanted)
-        for found in there:
-            try:
-                require_readable(found)
-                settings, text = _settings(found, wanted, found.servers[-1].name)
-                (instance,) = settings.instance.values()
-                context = app.context(settings, instance, progress)
-                outcomes.append(Done(context, action(Rebuilt(context, found, text))))
-            except ZbackupError as error:
-                if len(there) == 1:
-                    raise
-                outcomes.append(Failed(found.instance, error))
-    return outcomes
+
+        def turn(found: Found) -> Done[Result]:
+            require_readable(found)
+            settings, text = _settings(found, wanted, found.servers[-1].name)
+            (instance,) = settings.instance.values()
+            context = app.context(settings, instance, progress)
+            return Done(context, action(Rebuilt(context, found, text)))
+
+        return in_turn([(found.instance, partial(turn, found)) for found in _survey(wanted)])
 
 
 def _survey(wanted: Elsewhere) -> list[Found]:

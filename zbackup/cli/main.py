@@ -16,12 +16,11 @@ from zbackup.cli import logs
 from zbackup.cli.command_groups import GroupedCommands
 from zbackup.cli.exit_status import table as exit_status_table
 from zbackup.cli.options import FLAGS, VALUED, Options, common_options
-from zbackup.cli.output import describe_error, print_document, print_error, tell
+from zbackup.cli.output import INTERRUPTED, Told, defect, describe_end, print_document, print_error, tell
 from zbackup.model.errors import UsageError, ZbackupError
 from zbackup.model.event_log import log
 from zbackup.model.printable import printable
 
-INTERRUPTED = 130
 VERSION = "--version"
 
 HELP = """Consistent ZFS snapshots and point-in-time recovery for MySQL, MariaDB and MongoDB.
@@ -132,24 +131,28 @@ def invoke(words: list[str]) -> int:
     """Run one command line; return its exit status. Whatever fails is said in one line on stderr."""
     debug, as_json = (_given(words, option) for option in ("--debug", "--json"))
     try:
-        status = _dispatch(words)
-        if status == INTERRUPTED:
+        return _dispatch(words)
+    except Told as told:
+        return _end(told.by, debug=debug, as_json=False)
+    except (Exception, KeyboardInterrupt) as end:  # noqa: BLE001  the outermost door: a defect of ours is one line too
+        return _end(end, debug=debug, as_json=as_json)
+
+
+def _end(end: BaseException, *, debug: bool, as_json: bool) -> int:
+    """Say what ended the work, and return the exit status for it."""
+    match end:
+        case KeyboardInterrupt() | typer.Abort():
             _print_interrupted(as_json=as_json)
-        return status
-    except KeyboardInterrupt:
-        # Before the command itself began, or after it.
-        _print_interrupted(as_json=as_json)
-        return INTERRUPTED
-    except ZbackupError as failure:
-        if debug:
-            _print_traceback()
-        print_error(failure, as_json=as_json)
-        return failure.exit_status
-    except Exception as failure:  # noqa: BLE001  the outermost door: a defect of ours is one line too
-        if debug:
-            _print_traceback()
-        _print_defect(failure, as_json=as_json)
-        return ZbackupError.exit_status
+            return INTERRUPTED
+        case ZbackupError():
+            if debug:
+                _print_traceback()
+            print_error(end, as_json=as_json)
+            return end.exit_status
+    if debug:
+        _print_traceback()
+    _print_defect(end, as_json=as_json)
+    return ZbackupError.exit_status
 
 
 def _dispatch(words: list[str]) -> int:
@@ -163,8 +166,9 @@ def _dispatch(words: list[str]) -> int:
         status = command.main(words, prog_name="zbackup", standalone_mode=False)
     except typer.TyperException as failure:
         raise UsageError(_usage(failure)) from failure
-    except typer.Abort:
-        status = INTERRUPTED
+    if status == INTERRUPTED:
+        # What Typer makes of Ctrl-C within a command.
+        raise KeyboardInterrupt
     return status if isinstance(status, int) else 0
 
 
@@ -195,20 +199,17 @@ def _print_traceback() -> None:
 
 def _print_interrupted(*, as_json: bool) -> None:
     if as_json:
-        message = {"kind": "Interrupted", "message": "interrupted", "exit_status": INTERRUPTED}
         with contextlib.suppress(ZbackupError):
-            print_document({"error": message})
+            print_document({"error": describe_end(KeyboardInterrupt())})
     tell("interrupted")
 
 
-def _print_defect(failure: Exception, *, as_json: bool) -> None:
-    name = type(failure).__name__
-    error = ZbackupError(f"unexpected {name}: {failure} (run again with --debug for the details)")
-    log.debug("defect", kind=name)
+def _print_defect(failure: BaseException, *, as_json: bool) -> None:
+    log.debug("defect", kind=type(failure).__name__)
     if as_json:
         with contextlib.suppress(ZbackupError):
-            print_document({"error": describe_error(error) | {"kind": name}})
-    print_error(error, as_json=False)
+            print_document({"error": describe_end(failure)})
+    print_error(defect(failure), as_json=False)
 
 
 def _given(words: list[str], option: str) -> bool:

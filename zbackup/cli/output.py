@@ -95,6 +95,31 @@ def describe_error(error: ZbackupError) -> dict[str, Any]:
     return described | ({"problems": error.problems} if isinstance(error, ConfigError) else {})
 
 
+INTERRUPTED = 130
+
+
+class Told(Exception):
+    """The end of the work, `by`, stands in the JSON document that was printed: there is to be no other."""
+
+    def __init__(self, by: BaseException) -> None:
+        super().__init__(str(by))
+        self.by = by
+
+
+def describe_end(end: BaseException) -> dict[str, Any]:
+    """Describe an interruption or a defect as `describe_error` does an error."""
+    if isinstance(end, KeyboardInterrupt):
+        return {"kind": "Interrupted", "message": "interrupted", "exit_status": INTERRUPTED}
+    return describe_error(defect(end)) | {"kind": type(end).__name__}
+
+
+def defect(failure: BaseException) -> ZbackupError:
+    """Say of an error that none of zbackup's stands for."""
+    return ZbackupError(
+        f"unexpected {type(failure).__name__}: {failure} (run again with --debug for the details)"
+    )
+
+
 def plain(value: object) -> Any:
     """`value` in JSON's own types: times in UTC, durations in their unit."""
     match value:

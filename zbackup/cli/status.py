@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from zbackup import app
 from zbackup.cli import json_shapes, output, prose, status_plugin, tables
-from zbackup.cli.command_context import AnyInstance, Done, Failed, conclude, on_each
+from zbackup.cli.command_context import AnyInstance, Done, Outcomes, conclude, on_each, whole
 from zbackup.cli.options import Options
 from zbackup.config.load import load
 from zbackup.config.units import duration
@@ -70,15 +70,18 @@ def command(
     if plugin:
         if watch or options.json:
             raise UsageError("--plugin excludes --watch and --json")
-        level, text = status_plugin.answer(lambda: _inspected(options, instance, most))
+        level, text = status_plugin.answer(lambda: whole(_inspected(options, instance, most)))
         output.say(text)
         raise typer.Exit(level)
     if not watch:
-        _show(options, instance, most)
+        conclude(options, "status", _inspected(options, instance, most), shape=_shape, text=_text)
         return
     before = CLEAR if sys.stdout.isatty() and not options.json else ""
     while True:
-        _show(options, instance, most, before)
+        # Until all was looked at the last picture stays.
+        found = whole(_inspected(options, instance, most))
+        print(before, end="")
+        conclude(options, "status", found, shape=_shape, text=_text)
         time.sleep(EVERY_S)
 
 
@@ -89,14 +92,7 @@ def _seconds(text: str) -> float:
         raise UsageError(f'"{text}" is no length of time: write "26h", "90m" or "2d"') from None
 
 
-def _show(options: Options, instance: str | None, most: float | None, before: str = "") -> None:
-    """`before` is printed when all was looked at: until then the last picture stays."""
-    found = _inspected(options, instance, most)
-    print(before, end="")
-    conclude(options, "status", found, shape=_shape, text=_text)
-
-
-def _inspected(options: Options, instance: str | None, most: float | None) -> list[Done[Status] | Failed]:
+def _inspected(options: Options, instance: str | None, most: float | None) -> Outcomes[Status]:
     settings = load(options.config)
     notes = app.operator_file(settings).read()
     remembered = Journal(settings.daemon.state_dir).read()
