@@ -179,6 +179,13 @@ def test_an_archive_that_is_ahead_of_the_clock_is_not_behind(ctx: Context) -> No
         assert room._archive_facts(replace(state, archived=archived), now).ahead == ahead
 
 
+def test_how_long_an_archive_has_failed_is_counted_by_a_clock_that_may_be_put_back(ctx: Context) -> None:
+    now = ctx.clock.now()
+    state = ArchiveState(destination="vault", every=60, tried=now, error="no route")
+    for failing, for_so_long in ((now - HOUR, HOUR), (now + HOUR, timedelta()), (None, timedelta())):
+        assert room._archive_facts(replace(state, failing=failing), now).failing == for_so_long
+
+
 def test_what_is_lost_is_counted_from_the_first_backup_and_without_switches(
     world: World, ctx: Context
 ) -> None:

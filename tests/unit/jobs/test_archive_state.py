@@ -72,6 +72,17 @@ def test_at_first_there_is_nothing_to_take_back() -> None:
     assert failed.error == "TimeoutError", "a failure that says nothing has a name"
 
 
+def test_since_when_every_look_fails_is_known(ctx: Context) -> None:
+    first = after_failure(None, DESTINATION, 5.0, LOOKED, TimeoutError())
+    again = after_failure(first, DESTINATION, 5.0, LATER, TimeoutError())
+    assert (first.failing, again.failing, again.tried) == (LOOKED, LOOKED, LATER)
+    write_state(ctx, again)
+    assert read_state(ctx, "offsite") == again, "and after a restart of the daemon, too"
+    works = after_round(again, DESTINATION, 5.0, ROUND)
+    assert works.failing is None
+    assert after_failure(works, DESTINATION, 5.0, LATER, TimeoutError()).failing == LATER
+
+
 def test_what_was_never_archived_is_told_as_of_now(ctx: Context) -> None:
     now = cast(Context, SimpleNamespace(**vars(ctx), clock=SimpleNamespace(now=lambda: LATER)))
     known = known_state(now, "offsite")
@@ -91,3 +102,20 @@ def test_an_archive_that_is_behind_is_told(exposed: int | None, severity: str | 
     found = of_archives([facts], daemon_runs=True)
     assert [f.severity for f in found] == ([severity] if severity else [])
     assert all("offsite" in f.text and "no route" in f.text for f in found)
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize(("seconds", "severity"), [(0, "warning"), (330, "warning"), (331, "critical")])
+def test_one_that_never_worked_is_as_serious_as_one_that_did(
+    seconds: int, severity: str, ahead: bool
+) -> None:
+    facts = ArchiveFacts(
+        destination="offsite",
+        exposed=None,
+        every=timedelta(seconds=5),
+        error="no route",
+        ahead=ahead,
+        failing=timedelta(seconds=seconds),
+    )
+    (found,) = of_archives([facts], daemon_runs=True)
+    assert found.severity == severity and found.key == "offsite never"

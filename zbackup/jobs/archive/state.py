@@ -31,7 +31,8 @@ class ArchiveState:
 
     Everything acknowledged before `archived` is there (None: not known since the machine was started), and
     `end` is where the archive ends, FILE:OFFSET. `tried` is when it was tried last, and `error` why that
-    failed; "" if it did not. `gap` and `new_epoch` are clauses of the last look that had any.
+    failed; "" if it did not, and `failing` since when every look failed. `gap` is a clause of the last look
+    that had one.
     """
 
     destination: str
@@ -41,6 +42,7 @@ class ArchiveState:
     end: Annotated[str, AfterValidator(partial(bounds.plain, most=400))] = ""
     error: Clause = ""
     gap: Clause = ""
+    failing: Moment | None = None
 
     def exposed(self, now: datetime) -> timedelta | None:
         """Return how much would be lost with the host, at most; None where that is not known: it was not
@@ -75,6 +77,7 @@ def after_failure(
         end=before.end if before else "",
         gap=before.gap if before else "",
         error=said or type(error).__name__,
+        failing=(before.failing if before else None) or now,
     )
 
 

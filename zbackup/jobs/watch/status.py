@@ -197,6 +197,7 @@ def _archive_facts(archive: ArchiveState, now: datetime) -> ArchiveFacts:
         every=timedelta(seconds=archive.every),
         error=archive.error,
         ahead=archive.archived is not None and archive.exposed(now) is None,
+        failing=max(now - archive.failing, timedelta()) if archive.failing else timedelta(),
     )
 
 

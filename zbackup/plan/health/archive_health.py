@@ -17,13 +17,15 @@ LATE, LOST = 5, 60
 class ArchiveFacts:
     """The facts about a destination's log archive. `exposed` is what would be lost with the host (None: not
     known), `every` how often it is archived, `error` why it fails, "" if it does not. `ahead`: it was
-    archived later than now, by the clock."""
+    archived later than now, by the clock. `failing` is for how long every look has failed: where nobody knows
+    what is exposed, at least so much is."""
 
     destination: str
     exposed: timedelta | None
     every: timedelta
     error: str = ""
     ahead: bool = False
+    failing: timedelta = timedelta()
 
 
 def of_archives(archives: Sequence[ArchiveFacts], *, daemon_runs: bool) -> list[Finding]:
@@ -35,9 +37,10 @@ def _behind(facts: ArchiveFacts, *, daemon_runs: bool) -> Finding | None:
     why = "what is not archived is lost with this host, back to the newest backup that was shipped"
     error = f": {facts.error}" if facts.error else ""
     fix = "zbackup archive status" if facts.error or daemon_runs else "systemctl start zbackup"
+    lost = LOST * facts.every + SLACK
     if facts.exposed is None:
         return Finding(
-            severity="warning",
+            severity="critical" if facts.failing > lost else "warning",
             subject="archive",
             text=f"the clock was set back since the log was archived at {facts.destination}, so that nobody "
             f"can tell how long ago that was{error}"
@@ -49,9 +52,8 @@ def _behind(facts: ArchiveFacts, *, daemon_runs: bool) -> Finding | None:
         )
     if facts.exposed <= LATE * facts.every + SLACK:
         return None
-    serious = facts.exposed > LOST * facts.every + SLACK
     return Finding(
-        severity="critical" if serious else "warning",
+        severity="critical" if facts.exposed > lost else "warning",
         subject="archive",
         text=f"the last {length(facts.exposed)} of the log are not archived at {facts.destination}{error}",
         why=why,
