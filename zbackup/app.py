@@ -28,14 +28,15 @@ from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.watch.operator_file import OperatorFile
 from zbackup.model.cloning import CloneRules, Mask, Source
+from zbackup.model.cron import Cron
 from zbackup.model.errors import NotFound, UsageError
 from zbackup.model.progress import Progress
 from zbackup.model.recovery import Limits
 from zbackup.model.retention import KEEP_AT_DESTINATION, Retention
-from zbackup.model.schedule import Timing
+from zbackup.model.schedule import Job, Timing, job_at
 from zbackup.model.shipping import hold_tag
 from zbackup.plan.clones.clone_name import own_names
-from zbackup.plan.due import expected_every
+from zbackup.plan.due import CronSlots, expected_every, offset
 from zbackup.plan.health.advice_on_arrangements import Arrangements, Expected
 from zbackup.proc.run import run
 from zbackup.proc.run_directory import daemon_directory, own_directory
@@ -121,12 +122,17 @@ def expected(settings: Settings, instance: Instance, now: datetime) -> Expected:
     there = any(ship.prune or ship.verify or ship.drill for ship in instance.ship)
     scheduled = bool(timing or schedule.prune or schedule.ship or schedule.drill or there)
     drills = tuple((name, expected_every(t, now, settings.timezone)) for name, t in _drills(instance) if t)
+    drill_slots = (
+        (n, _slots(settings, instance, job_at("drill", n) if n else "drill", t)) for n, t in _drills(instance)
+    )
     return Expected(
         snapshot_every=every,
+        snapshot_slots=_slots(settings, instance, "snapshot", timing),
         max_age=instance.max_age,
         daemon=scheduled,
         lock_ceiling=instance.lock.hold,
         drills=drills,
+        drill_slots=tuple((name, slots) for name, slots in drill_slots if slots),
         arrangements=Arrangements(
             noticed=bool(timing or instance.max_age),
             off_site=any(_is_elsewhere(ship, instance) for ship in instance.ship),
@@ -135,6 +141,12 @@ def expected(settings: Settings, instance: Instance, now: datetime) -> Expected:
             scheduled=timing is not None,
         ),
     )
+
+
+def _slots(settings: Settings, instance: Instance, job: Job, timing: Timing | None) -> CronSlots | None:
+    """Tell when the daemon does this job, where that is said by a cron expression."""
+    share = offset(":".join((instance.name, job)), instance.schedule.jitter)
+    return CronSlots(timing, settings.timezone, share) if isinstance(timing, Cron) else None
 
 
 def _is_elsewhere(ship: Ship, instance: Instance) -> bool:

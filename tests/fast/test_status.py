@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, cast
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -23,11 +24,13 @@ from zbackup.jobs.watch import status as room
 from zbackup.jobs.watch.root_helper import obey, obey_drill
 from zbackup.jobs.watch.status import Status, inspect, lost_of, written_a_day
 from zbackup.model.clock_reading import Reading
+from zbackup.model.cron import Cron
 from zbackup.model.drill import Verdict
 from zbackup.model.errors import DatabaseError, Refused
 from zbackup.model.operator_notes import OperatorNotes, Pause
 from zbackup.model.retention import Retention, Span
 from zbackup.model.space import Space
+from zbackup.plan.due import CronSlots
 from zbackup.plan.health.advice_on_arrangements import Expected
 from zbackup.plan.health.health import FUTURE
 from zbackup.plan.recovery.window import Gap, RecoveryWindow
@@ -119,6 +122,21 @@ def test_a_drill_that_failed_is_told_with_its_reason(ctx: Context) -> None:
     assert not any("it does not open" in text for text in said(look(ctx, expected=hourly)).values())
     write_down(ctx, "", newest, failed)
     assert any("it does not open" in text for text in said(look(ctx, expected=hourly)).values())
+
+
+def test_by_a_cron_expression_that_rests_nothing_is_late_until_slots_were_missed(
+    world: World, ctx: Context
+) -> None:
+    after = ctx.clock.now() + 20 * HOUR
+    slots = CronSlots(Cron.parse(f"*/5 {after.hour} * * *"), ZoneInfo("UTC"))
+    expected = Expected(
+        snapshot_every=300, snapshot_slots=slots, drills=(("", 300.0),), drill_slots=(("", slots),)
+    )
+    world.state.elapsed += 19 * HOUR
+    assert {"snapshots", "drill"}.isdisjoint(said(look(ctx, expected=expected)))
+    world.state.elapsed += 30 * HOUR
+    late = said(look(ctx, expected=expected))
+    assert "wanted one at" in late["snapshots"] and "none has passed yet" in late["drill"]
 
 
 def test_a_half_taken_backup_is_a_finding_only_when_nobody_is_taking_it(

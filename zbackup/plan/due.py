@@ -51,6 +51,24 @@ class History:
         return replace(self, failures=failures, failed=now, error=error, message=message, postponed=None)
 
 
+@dataclass(frozen=True, slots=True)
+class CronSlots:
+    """The times at which a cron expression lets a job run, each `offset` seconds later. They are no interval
+    apart: none may come at night."""
+
+    cron: Cron
+    zone: ZoneInfo
+    offset: float = 0
+
+    def after(self, moment: datetime, count: int = 1) -> datetime:
+        """The first of them after the moment, or so many."""
+        shift = timedelta(seconds=self.offset)
+        found = moment - shift
+        for _ in range(count):
+            found = self.cron.next_after(found, self.zone)
+        return found + shift
+
+
 def due(
     timing: Timing, retry: Retry, history: History, now: datetime, zone: ZoneInfo, *, offset: float = 0
 ) -> Due:

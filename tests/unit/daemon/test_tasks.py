@@ -16,7 +16,7 @@ from zbackup.jobs.journal import Remembered
 from zbackup.model.cron import Cron
 from zbackup.model.errors import ConfigError
 from zbackup.model.schedule import Interval, Retry
-from zbackup.plan.due import History
+from zbackup.plan.due import History, due, offset
 
 SHOP = '[instance.shop]\nengine = "mysql"\ndatasets = ["tank/shop"]\n'
 WIKI = '[instance.wiki]\nengine = "mariadb"\ndatasets = ["tank/wiki"]\n'
@@ -110,6 +110,24 @@ def test_drills_here_and_at_a_destination() -> None:
     )
     rows = [Remembered(instance="shop", job="drill:here", last=NOW)]
     assert histories(rows) == {("shop", "drill:here"): History(last=NOW)}
+
+
+def test_lateness_is_judged_by_the_slots_that_the_daemon_takes() -> None:
+    by_day = "*/5 8-18 * * *"
+    settings = parse(
+        f'{SHOP}schedule = {{ snapshot = "{by_day}", drill = "weekly", jitter = "50m" }}\n'
+        f'{SHIP}drill = "0 4 * * sun"\n{WIKI}schedule = {{ snapshot = "5m" }}\n'
+    )
+    shop, wiki = (app.expected(settings, settings.instance[name], NOW) for name in ("shop", "wiki"))
+    found = {task.key[1]: task for task in tasks(settings) if task.key[0] == "shop"}
+    assert shop.snapshot_slots and wiki.snapshot_slots is None
+    slots = {"snapshot": shop.snapshot_slots, **{f"drill:{n}".strip(":"): s for n, s in shop.drill_slots}}
+    assert list(slots) == ["snapshot", "drill", "drill:here"]
+    for job, each in slots.items():
+        task, last = found[job], History(last=NOW)
+        share = offset(":".join(task.key), task.jitter)
+        assert share and task.timing
+        assert each.after(NOW) == due(task.timing, task.retry, last, NOW, task.zone, offset=share).at
 
 
 @pytest.mark.parametrize("destination", ["", "here"])

@@ -25,11 +25,12 @@ from zbackup.model.moment import local_text
 from zbackup.model.operator_notes import NO_NOTES, Acknowledgement, OperatorNotes, Pause
 from zbackup.model.space import DatasetSettings, Space
 from zbackup.plan.calendar import back
+from zbackup.plan.due import CronSlots
 from zbackup.plan.health import health
 from zbackup.plan.health.acknowledged import in_the_light_of
 from zbackup.plan.health.advice_on_arrangements import Expected
 from zbackup.plan.health.archive_health import ArchiveFacts
-from zbackup.plan.health.drill_health import DrillFacts
+from zbackup.plan.health.drill_health import DrillFacts, most_between
 from zbackup.plan.health.keys_not_loaded import not_loaded
 from zbackup.plan.health.unfinished_clones import Leftover
 from zbackup.plan.recovery.window import RecoveryWindow, Window, moment_bases, usable_bases
@@ -105,7 +106,7 @@ def inspect(
     known = read_clones(ctx.zfs, ctx.clones)
     there = [clone for clone, _ in known.found if clone.instance == ctx.instance]
     retention = plan_retention(catalog.backups, ctx.retention, now, ctx.zone, {}, ctx.clock.reading())
-    settings = ZfsFacts(ctx.zfs.runner).settings([d.name for d in catalog.datasets])
+    settings = tuple(ZfsFacts(ctx.zfs.runner).settings([d.name for d in catalog.datasets]))
     found = Status(
         instance=ctx.instance,
         looked=now,
@@ -132,7 +133,7 @@ def inspect(
         paused=notes.pause_of(ctx.instance, now),
         acknowledged=notes.acknowledgement_of(ctx.instance, now),
     )
-    facts = replace(_facts(found, catalog, known, retention.note), settings=tuple(settings))
+    facts = replace(_facts(found, catalog, known, retention.note, expected.drill_slots), settings=settings)
     judged = (*not_loaded(settings), *health.judge(facts, _expected_now(expected, found.paused)))
     return replace(found, findings=in_the_light_of(judged, found.paused, found.acknowledged, ctx.zone))
 
@@ -142,9 +143,15 @@ def _expected_now(expected: Expected, paused: Pause | None) -> Expected:
     return replace(expected, snapshot_every=None) if paused else expected
 
 
-def _facts(status: Status, catalog: Catalog, clones: Clones, doubt: str) -> health.Facts:
+def _facts(
+    status: Status,
+    catalog: Catalog,
+    clones: Clones,
+    doubt: str,
+    drill_slots: Sequence[tuple[str, CronSlots]],
+) -> health.Facts:
     """Tell what its health is judged by; `doubt` is why a prune does not count ages up to now."""
-    now, backups = status.looked, catalog.backups
+    now, backups, by_cron = status.looked, catalog.backups, dict(drill_slots)
     oldest = min((b.record.taken for b in usable_bases(backups)), default=now)
     waiting = max(now - oldest, timedelta())
     return health.Facts(
@@ -171,7 +178,9 @@ def _facts(status: Status, catalog: Catalog, clones: Clones, doubt: str) -> heal
         doubt=doubt,
         out_of_order=times_out_of_order(backups),
         leftovers=status.leftovers,
-        drills=tuple(_drill_facts(each, now, waiting) for each in status.drills),
+        drills=tuple(
+            _drill_facts(each, now, waiting, by_cron.get(each.destination)) for each in status.drills
+        ),
         archives=tuple(_archive_facts(each, now) for each in status.archives),
         lags=tuple(
             health.Lag(destination=s.destination, behind=s.behind, most=s.max_lag, waiting=waiting)
@@ -180,13 +189,15 @@ def _facts(status: Status, catalog: Catalog, clones: Clones, doubt: str) -> heal
     )
 
 
-def _drill_facts(drills: Drilled, now: datetime, waiting: timedelta) -> DrillFacts:
+def _drill_facts(drills: Drilled, now: datetime, waiting: timedelta, slots: CronSlots | None) -> DrillFacts:
+    age = drills.age(now)
     return DrillFacts(
         destination=drills.destination,
-        passed=drills.age(now),
+        passed=age,
         every=drills.every,
         failed=drills.last.why if drills.last else "",
         waiting=waiting,
+        most=most_between(slots, now - (waiting if age is None else age)) if slots else None,
     )
 
 

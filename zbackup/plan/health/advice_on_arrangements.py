@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from zbackup.model.finding import Finding
+from zbackup.plan.due import CronSlots
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,8 @@ class Expected:
     `snapshot_every` are the seconds between two snapshots, and `max_age` how many the newest may be old
     (None: nobody said); `daemon`: that one runs; `lock_ceiling` how many seconds the database is locked at
     most; `drills` the destinations, "" for this host, of which drills are on schedule, with their seconds.
+    Of what is scheduled by a cron expression `snapshot_slots` and `drill_slots` are when: seconds alone would
+    call it late whenever the expression rests.
     """
 
     snapshot_every: float | None = None
@@ -40,6 +43,8 @@ class Expected:
     lock_ceiling: float = 0
     drills: tuple[tuple[str, float], ...] = ()
     arrangements: Arrangements = ALL_ARRANGED
+    snapshot_slots: CronSlots | None = None
+    drill_slots: tuple[tuple[str, CronSlots], ...] = ()
 
 
 def advice_on_arrangements(facts: Arrangements, instance: str) -> Iterator[Finding]:

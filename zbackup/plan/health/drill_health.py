@@ -3,9 +3,10 @@
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from zbackup.model.finding import Finding, Severity
+from zbackup.plan.due import CronSlots
 from zbackup.plan.duration_text import length
 
 GRACE = timedelta(minutes=2)
@@ -19,7 +20,8 @@ class DrillFacts:
     """Drills of what is at a destination, "" for this host: how long ago one passed (None: never), how often
     one was promised (None: nobody said), and why the last one failed, "" if it did not.
 
-    `waiting` is how long there has been a backup to try.
+    `waiting` is how long there has been a backup to try. `most` is how long ago one may have passed, where
+    they are on no interval.
     """
 
     destination: str
@@ -27,10 +29,31 @@ class DrillFacts:
     every: timedelta | None
     failed: str = ""
     waiting: timedelta = timedelta()
+    most: timedelta | None = None
 
     @property
     def job(self) -> str:
         return f"drill:{self.destination}" if self.destination else "drill"
+
+    @property
+    def age(self) -> timedelta:
+        """The time since one passed, or since one should have at the earliest."""
+        return self.waiting if self.passed is None else self.passed
+
+    @property
+    def late(self) -> bool:
+        if self.every is None:
+            return False
+        most = LATE_DRILL * self.every if self.most is None else self.most
+        return self.age > most + GRACE
+
+
+def most_between(slots: CronSlots, last: datetime) -> timedelta:
+    """Tell how long after the last drill the next must have passed: when the wait from its slot on is half of
+    that for it, or for the one after it."""
+    first = slots.after(last)
+    wait = max(first - last, slots.after(last, 2) - first)
+    return first - last + (LATE_DRILL - 1) * wait
 
 
 NO_DRILL = Finding(
@@ -57,13 +80,14 @@ def of_drills(drills: Sequence[DrillFacts]) -> list[Finding]:
         options = (
             f"--at {shlex.quote(drill.destination)} --read none --drill" if drill.destination else "--drill"
         )
-        age = drill.waiting if drill.passed is None else drill.passed
         if drill.failed:
             severity: Severity = "critical"
             text = f"the last drill {where} failed: {drill.failed}"
-        elif drill.every is not None and age > LATE_DRILL * drill.every + GRACE:
+        elif drill.late and drill.every is not None:
             severity = "warning"
-            last = "none has passed yet" if drill.passed is None else f"the last passed {length(age)} ago"
+            last = (
+                "none has passed yet" if drill.passed is None else f"the last passed {length(drill.age)} ago"
+            )
             text = f"drills {where} are to be every {length(drill.every)}, and {last}"
         else:
             continue

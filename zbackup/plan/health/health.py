@@ -9,6 +9,7 @@ from zbackup.model.backup import Backup
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.finding import Finding, Severity
 from zbackup.model.log import LogDamage
+from zbackup.model.moment import local_text
 from zbackup.model.space import DatasetSettings, Pool
 from zbackup.plan.due import DIFFERENT
 from zbackup.plan.duration_text import length
@@ -20,7 +21,7 @@ from zbackup.plan.health.unfinished_clones import Leftover, of_leftovers
 from zbackup.plan.health.unreadable import unreadable, unreadable_clones
 
 # A snapshot is late when the next one should have been there too; something is wrong when two are missing.
-LATE, LOST = 2.0, 3.0
+LATE, LOST = 2, 3
 
 FAILURES_SERIOUS = 3
 
@@ -126,13 +127,25 @@ def _age(facts: Facts, expected: Expected) -> Finding | None:
         return _late("critical", f"the newest is {length(age)} old, and may be {most} old")
     if expected.snapshot_every is None:
         return None
-    every = timedelta(seconds=expected.snapshot_every)
-    if age <= LATE * every + GRACE:
+    if facts.now <= _by_then(expected, facts.newest, LATE) + GRACE:
         return None
-    return _late(
-        "critical" if age > LOST * every + GRACE else "warning",
-        f"the newest is {length(age)} old, and there should be one every {length(every)}",
+    slots = expected.snapshot_slots
+    due = (
+        f'"{slots.cron.text}" wanted one at {local_text(slots.after(facts.newest), slots.zone)}'
+        if slots
+        else f"there should be one every {length(timedelta(seconds=expected.snapshot_every))}"
     )
+    return _late(
+        "critical" if facts.now > _by_then(expected, facts.newest, LOST) + GRACE else "warning",
+        f"the newest is {length(age)} old, and {due}",
+    )
+
+
+def _by_then(expected: Expected, newest: datetime, count: int) -> datetime:
+    """Tell when so many more should have been taken."""
+    if expected.snapshot_slots:
+        return expected.snapshot_slots.after(newest, count)
+    return newest + count * timedelta(seconds=expected.snapshot_every or 0)
 
 
 def _late(severity: Severity, text: str) -> Finding:
