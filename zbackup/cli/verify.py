@@ -1,5 +1,6 @@
 """zbackup verify"""
 
+import shlex
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -13,10 +14,10 @@ from zbackup.cli.options import Options
 from zbackup.cli.output import emit, plain
 from zbackup.config.ship import Sample
 from zbackup.jobs.cluster.drill import drill_cluster
-from zbackup.jobs.context import Context
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.drills.drill import DrillReport, drill, drill_here, plan_at, plan_here
 from zbackup.jobs.ship.archived import CheckedLog
-from zbackup.jobs.ship.verify_at import ReadBack, VerifyReport, verify_at
+from zbackup.jobs.ship.verify_at import ReadBack, VerifyReport, uncompared, verify_at
 from zbackup.model.errors import UsageError, VerificationFailed
 from zbackup.model.log import how_many
 from zbackup.model.moment import local_text
@@ -46,7 +47,8 @@ zbackup verify shop --drill                 recover what is here
 zbackup verify shop --drill --dry-run       only say which backup, and up to when
 zbackup verify --cluster shop --drill       recover all members of a sharded MongoDB to one cluster time
 
-The exit status is that of a failed verification when anything is different.
+The exit status is that of a failed verification when anything is different, and when nothing could be
+compared or proven.
 """
 
 
@@ -101,14 +103,32 @@ def command(
             return Verified(None, None, plan)
         if not at:
             return Verified(None, drill_here(ctx))
-        destination = app.choose_destination(ctx, at)
-        report = verify_at(ctx, destination, most=most)
-        return Verified(report, drill(ctx, destination) if with_drill and not report.problems else None)
+        return compare(ctx, app.choose_destination(ctx, at), most, with_drill=with_drill)
 
     outcomes = on_each(options, "verify", instance, act)
     conclude(options, "verify", outcomes, shape=_shape, text=_text)
     if any(isinstance(o, Done) and o.result.report and o.result.report.problems for o in outcomes):
         raise typer.Exit(VerificationFailed.exit_status)
+
+
+def compare(ctx: Context, destination: ShipDestination, most: int, *, with_drill: bool) -> "Verified":
+    """Compare what is there, and recover the newest of it, too, where that is asked for and all is well."""
+    report = verify_at(ctx, destination, most=most)
+    if with_drill and not report.problems:
+        return Verified(report, drill(ctx, destination))
+    if not report.problems:
+        _require_compared(report, ctx.instance)
+    return Verified(report, None)
+
+
+def _require_compared(report: VerifyReport, instance: str) -> None:
+    """Raise VerificationFailed where nothing that is there was compared or proven: no success says so."""
+    if why := uncompared(report):
+        command = f"zbackup verify {instance} --at {shlex.quote(report.destination.name)} --read none --drill"
+        raise VerificationFailed(
+            f"nothing was compared at {report.destination.adapter.address}: {why} (to recover the newest of "
+            f"them: {command})"
+        )
 
 
 def _drill_cluster(options: Options, name: str, at: str) -> None:

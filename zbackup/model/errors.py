@@ -240,7 +240,7 @@ class Postponed(ZbackupError):
 
 
 class VerificationFailed(ZbackupError):
-    """A backup or a recovered server is not what was recorded: it must not be trusted."""
+    """A backup or a recovered server is not what was recorded, or nothing could be compared."""
 
     exit_status = 11
 

@@ -106,14 +106,21 @@ def prove_at(ctx: Context, destination: ShipDestination, stop: Callable[[], bool
     if problems == [_nothing(ctx, destination)] and not _arrived_once(ctx, destination):
         log.info("verify.nothing_yet", destination=destination.name)
         return report
-    if not (problems or report.compared or report.proven):
-        problems = [f"none of the {len(report.alone)} backups that are there is here, too"]
+    if not problems and (why := uncompared(report)):
+        problems = [why]
     elif not (problems or report.read or report.proven) and destination.sample >= 0:
         problems = ["no data was read: of no backup that is there all snapshots are here, too"]
     if problems:
         more = f" (and {len(problems) - 1} more)" if problems[1:] else ""
         raise VerificationFailed(f"{problems[0]}{more}")
     return report
+
+
+def uncompared(report: VerifyReport) -> str:
+    """Tell why nothing that is there was compared, nor proven by itself; "" where something was."""
+    if report.compared or report.proven:
+        return ""
+    return f"none of the {len(report.alone)} backups that are there is here, too"
 
 
 def _nothing(ctx: Context, destination: ShipDestination) -> str:
