@@ -1,5 +1,6 @@
 """What is done about the leases of dev clones: announced, prolonged, held up, ended, and by whom."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 from tests.fast.breaking import every_break
 from tests.fast.right import require_nothing_left, require_well
 from tests.fast.world import World
+from zbackup.config.load import parse
+from zbackup.daemon.tasks import jobs
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.clones.clone_datasets import describe, find_clone
 from zbackup.jobs.clones.lifecycle import working_on
@@ -17,11 +20,12 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.dev_clones import lease
 from zbackup.jobs.dev_clones.create import CreateOptions, create
 from zbackup.jobs.dev_clones.lease import end_lease, extend, protect, reap
+from zbackup.jobs.journal import Journal
 from zbackup.jobs.restore.local_source import LOCAL
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import restore
 from zbackup.model.clone import Clone
-from zbackup.model.errors import CommandFailed, Refused, UsageError
+from zbackup.model.errors import CommandFailed, Refused, UsageError, ZbackupError
 
 HOUR = timedelta(hours=1)
 NOBODY = ((), (), ())
@@ -143,6 +147,30 @@ def test_what_is_worked_on_or_busy_is_left_and_tried_again(world: World, ctx: Co
             require_nothing_left(world)
     world.put_back(kept)
     assert said(ctx) == (("dev",), (), ())
+
+
+def test_one_that_cannot_be_destroyed_is_a_failure_after_the_others(world: World, ctx: Context) -> None:
+    """Nobody reads what was left; one that somebody works on will go."""
+    list(create(ctx, CreateOptions(name="next", lease=36_000)))
+    world.state.elapsed += 11 * HOUR
+    do = jobs(lambda: parse(""), Journal(Path("nowhere")), lambda: False)
+    stuck = find_clone(ctx, "dev")
+    assert stuck
+
+    def busy(argv: tuple[str, ...], _: bool, act: Callable[[], object]) -> object:
+        if argv[1] == "destroy" and argv[-1].startswith(stuck[1].name):
+            raise CommandFailed(argv, 1, "dataset is busy")
+        return act()
+
+    with working_on(ctx, "dev", "zbackup clone reset"):
+        assert do("leases", ctx).destroyed == ("next",)
+    list(create(ctx, CreateOptions(name="next", lease=0)))
+    passing, world.passing = world.passing, busy
+    with pytest.raises(ZbackupError, match=r"over could not be destroyed: dev: .*dataset is busy$"):
+        do("leases", ctx)
+    assert find_clone(ctx, "next") is None, "it is another's failure"
+    world.passing = passing
+    assert do("leases", ctx).destroyed == ("dev",)
 
 
 def test_what_was_extended_or_has_gone_meanwhile_is_not_ended(

@@ -11,7 +11,7 @@ from zbackup.jobs.backup.prune import PruneReport, prune
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.cleanup.cleanup import reconcile
 from zbackup.jobs.context import Context, ShipDestination
-from zbackup.jobs.dev_clones.lease import reap
+from zbackup.jobs.dev_clones.lease import Reaped, reap
 from zbackup.jobs.drills.scheduled_drill import DrillRules, DrillTurn, drill_turn
 from zbackup.jobs.journal import Journal, Remembered
 from zbackup.jobs.ship.prune_at import prune_at
@@ -19,7 +19,7 @@ from zbackup.jobs.ship.ship import ship_all
 from zbackup.jobs.ship.verify_at import VerifyReport, prove_at
 from zbackup.jobs.watch.new_base import Renewals, renew_base
 from zbackup.jobs.watch.status import Status, inspect
-from zbackup.model.errors import ConfigError, Stopped
+from zbackup.model.errors import ConfigError, Stopped, ZbackupError
 from zbackup.model.schedule import Interval, Job, JobKind, Retry, Timing, job_at, parted
 from zbackup.plan.due import History, offset
 
@@ -53,6 +53,8 @@ def _of(settings: Settings, instance: Instance) -> Iterator[Task]:
     configured = [(job, timing) for job, timing in wanted if timing is not None]
     retry = Retry(first=schedule.retry, most=schedule.retry_max)
     jobs: list[tuple[Job, Timing | None, Retry]] = []
+    # One clone that cannot be destroyed does not prolong the others' leases.
+    soon = Retry(first=LEASES_EVERY_S, most=LEASES_EVERY_S)
     promised = any(ship.max_lag for ship in instance.ship)
     # A host that receives prunes there, and has nothing else of the instance: it has no more to do.
     if configured or promised or instance.archive or "clones" in instance.model_fields_set:
@@ -60,9 +62,9 @@ def _of(settings: Settings, instance: Instance) -> Iterator[Task]:
             ("reconcile", None),
             *configured,
             ("watch", Interval(settings.daemon.watch)),
-            ("leases", Interval(LEASES_EVERY_S)),
         ]
         jobs += [(job, timing, retry) for job, timing in at_home]
+        jobs.append(("leases", Interval(LEASES_EVERY_S), soon))
     if schedule.drill:
         jobs.append(("drill", schedule.drill, _seldom(retry)))
     for job, timing, again in (*jobs, *_there(instance, retry)):
@@ -153,7 +155,7 @@ def jobs(
         "ship": everywhere,
         "drill": drill,
         "watch": _watch(settings, journal),
-        "leases": reap,
+        "leases": _reap,
     }
     there: Mapping[str, Callable[[Context, ShipDestination], PruneReport | VerifyReport | DrillTurn]] = {
         "prune": prune_there,
@@ -175,6 +177,16 @@ def _prune_some(ctx: Context) -> PruneReport:
     report = prune(ctx, PRUNE_TURN_S)
     if failure := report.powerless:
         raise failure
+    return report
+
+
+def _reap(ctx: Context) -> Reaped:
+    """Nobody reads the report: raise what kept a clone that nobody works on from being destroyed, after the
+    others."""
+    report = reap(ctx)
+    if failed := report.failed:
+        more = f" (and {len(failed) - 1} more)" if failed[1:] else ""
+        raise ZbackupError(f"a clone whose lease is over could not be destroyed: {failed[0]}{more}")
     return report
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from zbackup.catalog.local import read_clones
 from zbackup.jobs.clones.clone_datasets import server_process
+from zbackup.jobs.clones.lifecycle import lock_file
 from zbackup.jobs.context import Context
 from zbackup.model.clone import Clone
 from zbackup.plan.clones.clone_name import recovery_of
@@ -15,9 +16,7 @@ def leftovers(ctx: Context) -> tuple[Leftover, ...]:
     """The leftovers wherever the instance's clones may be, but for what cannot be read."""
     found = []
     for at in ctx.everywhere():
-        suspects = [
-            c for c in _unfinished(at) if not lock_owner(ctx.shared / f"clone-{recovery_of(c.name)}.lock")
-        ]
+        suspects = [c for c in _unfinished(at) if not lock_owner(lock_file(ctx, recovery_of(c.name)))]
         # Its maker may have finished it, and released the lock, since it was looked at.
         still = {c.id for c in _unfinished(at)} if suspects else set()
         found += [

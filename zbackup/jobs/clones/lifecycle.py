@@ -170,7 +170,12 @@ def _require_no_switch(ctx: Context, clone: Clone) -> None:
 
 def working_on(ctx: Context, name: str, what: str, *, wait: float = 5) -> AbstractContextManager[None]:
     """Nobody else works on this clone meanwhile. Raise Taken when somebody does for `wait` seconds."""
-    return exclusive(ctx.shared / f"clone-{name}.lock", what, wait=wait)
+    return exclusive(lock_file(ctx, name), what, wait=wait)
+
+
+def lock_file(ctx: Context, name: str) -> Path:
+    """The lock of who works on this clone."""
+    return ctx.shared / f"clone-{name}.lock"
 
 
 def show(contexts: Sequence[Context], name: str) -> CloneStatus:

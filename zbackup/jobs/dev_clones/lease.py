@@ -6,7 +6,15 @@ from datetime import datetime, timedelta
 
 from zbackup.catalog.local import clones
 from zbackup.jobs.clones import clone_datasets
-from zbackup.jobs.clones.lifecycle import CloneStatus, find, find_again, require_ready, status_of, working_on
+from zbackup.jobs.clones.lifecycle import (
+    CloneStatus,
+    find,
+    find_again,
+    lock_file,
+    require_ready,
+    status_of,
+    working_on,
+)
 from zbackup.jobs.context import Context
 from zbackup.model.clone import Clone
 from zbackup.model.errors import CommandFailed, NotFound, Refused, Taken
@@ -16,16 +24,18 @@ from zbackup.plan.clones.clone_name import require_good
 from zbackup.plan.clones.lease import end_of, judge
 from zbackup.proc.helper import ask
 from zbackup.proc.hook import run_hook
+from zbackup.proc.lock import lock_owner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reaped:
     """The report of what was done about leases. `left` could not be destroyed, each with why, and is tried
-    again."""
+    again. `failed` are those of them that nobody works on."""
 
     destroyed: tuple[str, ...]
     warned: tuple[str, ...]
     left: tuple[str, ...]
+    failed: tuple[str, ...] = ()
 
 
 def extend(contexts: Sequence[Context], name: str, seconds: float | None) -> CloneStatus:
@@ -53,7 +63,7 @@ def reap(ctx: Context) -> Reaped:
 
     One that is busy, or being worked on, is left and told of. A destruction that was begun is finished.
     """
-    destroyed, warned, left = [], [], []
+    destroyed, warned, left, failed = [], [], [], []
     for clone, _ in clones(ctx.zfs, ctx.clones):
         if clone.instance != ctx.instance or clone.kind != "dev":
             continue
@@ -61,13 +71,15 @@ def reap(ctx: Context) -> Reaped:
         if clone.state == "destroying" or verdict == "over":
             if why := _end(ctx, clone):
                 left.append(f"{clone.name}: {why}")
+                if not lock_owner(lock_file(ctx, clone.name)):
+                    failed.append(left[-1])
             else:
                 destroyed.append(clone.name)
         elif verdict == "ends soon" and not clone.warned and _warn(ctx, clone):
             warned.append(clone.name)
     for text in left:
         log.warning("clone.not_reaped", what=text)
-    return Reaped(destroyed=tuple(destroyed), warned=tuple(warned), left=tuple(left))
+    return Reaped(destroyed=tuple(destroyed), warned=tuple(warned), left=tuple(left), failed=tuple(failed))
 
 
 def end_lease(ctx: Context, name: str) -> tuple[str, bool] | None:
