@@ -15,6 +15,7 @@ from tests.fast.world import T0, World
 from tests.unit.samples import backup
 from zbackup.jobs.archive.state import ArchiveState
 from zbackup.jobs.backup.snapshot import snapshot
+from zbackup.jobs.clones.lifecycle import start, stop, working_on
 from zbackup.jobs.context import Context
 from zbackup.jobs.dev_clones.create import CreateOptions, create
 from zbackup.jobs.drills.verdicts import write_down
@@ -57,6 +58,25 @@ def look(ctx: Context, *jobs: Remembered, expected: Expected | None = None, **mo
 
 def said(found: Status) -> dict[str, str]:
     return {f.subject: f.text for f in found.findings}
+
+
+def test_a_clone_that_is_to_run_with_the_host_and_does_not(world: World, ctx: Context) -> None:
+    """Unless somebody stopped it, or works on it."""
+    boot = replace(ctx, cloning=replace(ctx.cloning, start="boot"))
+    for name in ("dev", "stopped"):
+        list(create(boot, CreateOptions(name=name)))
+    list(create(ctx, CreateOptions(name="plain")))
+    stop([ctx], "stopped")
+    world.stop_clone("plain")
+    assert look(ctx).findings == ()
+    world.stop_clone("dev")
+    [finding] = look(ctx).findings
+    assert (finding.severity, finding.subject) == ("warning", "clones")
+    assert finding.text.startswith("the clone dev does not run") and finding.fix == "zbackup clone start dev"
+    with working_on(ctx, "dev", "zbackup clone start"):
+        assert look(ctx).findings == ()
+    start([ctx], "dev")
+    assert look(ctx).findings == ()
 
 
 def test_it_is_of_this_instance_alone(world: World, ctx: Context) -> None:

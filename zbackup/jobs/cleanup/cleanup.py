@@ -19,6 +19,7 @@ from zbackup.model.event_log import log
 from zbackup.model.shipping import holder_of
 from zbackup.model.snapshot import Dataset
 from zbackup.plan.clones.clone_name import copy_name, drill_name, recovery_of, require_good
+from zbackup.plan.health.unfinished_clones import runs_with_host
 from zbackup.proc.helper import ask
 
 
@@ -114,10 +115,8 @@ def _is_leftover(ctx: Context, clone: Clone, dataset: Dataset) -> bool:
 def _bring_back(ctx: Context) -> Iterator[tuple[str, bool]]:
     """Dev clones that are to run with the host and do not, unless somebody stopped them."""
     for clone, _ in clones(ctx.zfs, ctx.clones):
-        wanted = (
-            clone.instance == ctx.instance and clone.kind == "dev" and clone.on_boot and not clone.stopped
-        )
-        if not wanted or clone.state != "ready" or clone_datasets.server_process(ctx, clone.name):
+        wanted = clone.instance == ctx.instance and runs_with_host(clone)
+        if not wanted or clone_datasets.server_process(ctx, clone.name):
             continue
         try:
             start([ctx], clone.name)

@@ -1,4 +1,4 @@
-"""Clones of an instance that nobody finished, and that nobody works on. Looks only."""
+"""Clones of an instance that nobody works on, and that nobody finished or started again. Looks only."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from zbackup.jobs.clones.lifecycle import lock_file
 from zbackup.jobs.context import Context
 from zbackup.model.clone import Clone
 from zbackup.plan.clones.clone_name import recovery_of
-from zbackup.plan.health.unfinished_clones import Leftover, is_unfinished
+from zbackup.plan.health.unfinished_clones import Leftover, is_unfinished, runs_with_host
 from zbackup.proc.lock import lock_owner
 
 
@@ -25,6 +25,19 @@ def leftovers(ctx: Context) -> tuple[Leftover, ...]:
             if c.id in still
         ]
     return tuple(found)
+
+
+def down(ctx: Context) -> tuple[str, ...]:
+    """The dev clones that are to run with the host and do not, unless somebody stopped them."""
+    suspects = [name for name in _not_running(ctx) if not lock_owner(lock_file(ctx, name))]
+    # As above: who worked on it may be done since.
+    still = set(_not_running(ctx)) if suspects else set()
+    return tuple(name for name in suspects if name in still)
+
+
+def _not_running(ctx: Context) -> Sequence[str]:
+    there = (clone for clone, _ in read_clones(ctx.zfs, ctx.clones).found if clone.instance == ctx.instance)
+    return [c.name for c in there if runs_with_host(c) and not server_process(ctx, c.name)]
 
 
 def _unfinished(ctx: Context) -> Sequence[Clone]:

@@ -11,7 +11,7 @@ from zbackup.catalog.local import Catalog, read_clones
 from zbackup.jobs.archive.archive import archive_destinations
 from zbackup.jobs.archive.archive import ready as archive_ready
 from zbackup.jobs.backup.complete_record import times_out_of_order
-from zbackup.jobs.clones.find_leftovers import leftovers
+from zbackup.jobs.clones.find_leftovers import down, leftovers
 from zbackup.jobs.context import Context, live_files
 from zbackup.jobs.drills.drill import drill_here
 from zbackup.jobs.drills.verdicts import drilled
@@ -27,7 +27,7 @@ from zbackup.plan.health.drill_health import NO_DRILL, DrillFacts, described_dri
 from zbackup.plan.health.health import damaged_log, log_times, no_log_behind
 from zbackup.plan.health.keys_not_loaded import not_loaded
 from zbackup.plan.health.placement import needed_datasets, require_one_snapshot_covers
-from zbackup.plan.health.unfinished_clones import of_leftovers
+from zbackup.plan.health.unfinished_clones import of_leftovers, of_those_down
 from zbackup.plan.health.unreadable import unreadable_clones
 from zbackup.zfs.facts import ZfsFacts
 
@@ -225,7 +225,11 @@ def _check_backups(ctx: Context, doctor: "_Doctor", catalog: Catalog) -> None:
         "clones",
         lambda: read_clones(ctx.zfs, ctx.clones),
         lambda there: f"{len(there.found)} below {ctx.clones}",
-        lambda there: (*unreadable_clones(there.unreadable), *of_leftovers(leftovers(ctx))),
+        lambda there: (
+            *unreadable_clones(there.unreadable),
+            *of_leftovers(leftovers(ctx)),
+            *of_those_down(down(ctx)),
+        ),
     )
     stale = doctor.examine(
         "pins", lambda: find_stale(ctx), lambda s: f"{len(s)} for destinations that are gone"

@@ -12,7 +12,7 @@ from zbackup.catalog.local import Catalog, Clones, read_clones
 from zbackup.jobs.archive.state import ArchiveState, archive_states
 from zbackup.jobs.backup.complete_record import times_out_of_order
 from zbackup.jobs.clones.clone_datasets import server_process
-from zbackup.jobs.clones.find_leftovers import leftovers
+from zbackup.jobs.clones.find_leftovers import down, leftovers
 from zbackup.jobs.context import Context
 from zbackup.jobs.drills.verdicts import Drilled, drilled
 from zbackup.jobs.journal import Remembered
@@ -53,7 +53,8 @@ class Status:
     promised window, and `gap_keys` what each is known by, but for those that a switch made, which are in
     `switched`, and `lost` how much of it is
     out of reach, though backups go back far enough: gaps, and what somebody destroyed. `servers` are
-    the clones whose server runs, and `leftovers` those that nobody finished.
+    the clones whose server runs, `leftovers` those that nobody finished, and `down` those that should run and
+    do not.
     `paused` and `acknowledged` are what an operator said of it that holds now.
     """
 
@@ -79,6 +80,7 @@ class Status:
     gap_keys: tuple[str, ...] = ()
     servers: tuple[str, ...] = ()
     leftovers: tuple[Leftover, ...] = ()
+    down: tuple[str, ...] = ()
     paused: Pause | None = None
     acknowledged: Acknowledgement | None = None
 
@@ -115,6 +117,7 @@ def inspect(
         clones=len(there),
         servers=tuple(clone.name for clone in there if server_process(ctx, clone.name)),
         leftovers=leftovers(ctx),
+        down=down(ctx),
         window=reach.overall,
         gaps=tuple(gap.why for gap in lacking),
         gap_keys=tuple(f"{gap.cause} after {local_text(gap.after, ctx.zone)}" for gap in lacking),
@@ -181,6 +184,7 @@ def _facts(
         drills=tuple(
             _drill_facts(each, now, waiting, by_cron.get(each.destination)) for each in status.drills
         ),
+        down=status.down,
         archives=tuple(_archive_facts(each, now) for each in status.archives),
         lags=tuple(
             health.Lag(destination=s.destination, behind=s.behind, most=s.max_lag, waiting=waiting)

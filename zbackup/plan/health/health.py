@@ -17,7 +17,7 @@ from zbackup.plan.health.advice_on_arrangements import Expected
 from zbackup.plan.health.archive_health import ArchiveFacts, of_archives
 from zbackup.plan.health.drill_health import GRACE, DrillFacts, of_drills
 from zbackup.plan.health.pool_space import of_space
-from zbackup.plan.health.unfinished_clones import Leftover, of_leftovers
+from zbackup.plan.health.unfinished_clones import Leftover, of_leftovers, of_those_down
 from zbackup.plan.health.unreadable import unreadable, unreadable_clones
 
 # A snapshot is late when the next one should have been there too; something is wrong when two are missing.
@@ -62,8 +62,8 @@ class Facts:
     promised window is out of reach although it was in reach once, or should have been, gaps included; `doubt`
     is why a prune does not count ages up to now; `alone` why no log leads on from the newest backup;
     `switched` are gaps that a switch made; `out_of_order` are transactions, each in a line, whose times
-    contradict the order of the log; `leftovers` are clones that nobody finished. `unreadable` are
-    (snapshot, problem), `unreadable_clones` (dataset, problem)."""
+    contradict the order of the log; `leftovers` are clones that nobody finished, and `down` those that should
+    run. `unreadable` are (snapshot, problem), `unreadable_clones` (dataset, problem)."""
 
     now: datetime
     newest: datetime | None
@@ -85,6 +85,7 @@ class Facts:
     unreadable_clones: tuple[tuple[str, str], ...] = ()
     out_of_order: tuple[str, ...] = ()
     leftovers: tuple[Leftover, ...] = ()
+    down: tuple[str, ...] = ()
     drills: tuple[DrillFacts, ...] = ()
     archives: tuple[ArchiveFacts, ...] = ()
     settings: tuple[DatasetSettings, ...] = ()
@@ -108,6 +109,7 @@ def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
         *log_times(facts.out_of_order),
         _left(facts),
         *of_leftovers(facts.leftovers),
+        *of_those_down(facts.down),
         *unreadable(facts.unreadable),
         *unreadable_clones(facts.unreadable_clones),
         *of_space(facts.pool, facts.written_a_day, facts.settings),

@@ -1,4 +1,4 @@
-"""Clones that nobody finished: what each is, and the command that finishes or removes it. Pure."""
+"""Clones that nobody finished, or that do not run: what each is, and the command that mends it. Pure."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -24,6 +24,24 @@ def is_unfinished(clone: Clone) -> bool:
     half done is told of by itself.
     """
     return clone.kind == "copy" or clone.state not in ("ready", "switching", "switched", "undoing")
+
+
+def runs_with_host(clone: Clone) -> bool:
+    """Tell whether its server is to run whenever the host does: somebody may have stopped it."""
+    return clone.kind == "dev" and clone.on_boot and not clone.stopped and clone.state == "ready"
+
+
+def of_those_down(names: Sequence[str]) -> Iterator[Finding]:
+    """List the findings about clones that are to run with the host and do not."""
+    for name in names:
+        yield Finding(
+            severity="warning",
+            subject="clones",
+            text=f'the clone {name} does not run, and is to run with the host (start = "boot")',
+            why="the daemon starts it when it starts itself; why it could not is in its log",
+            fix=f"zbackup clone start {shlex.quote(name)}",
+            key=name,
+        )
 
 
 def of_leftovers(found: Sequence[Leftover]) -> Iterator[Finding]:
