@@ -1,6 +1,6 @@
 """zbackup clone create"""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
@@ -134,6 +134,15 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
             count=count,
         )
         if as_replica_of and ctx.engine_name == "mongodb":
+            _require_none_for_a_member(
+                {
+                    "--port": port != "auto",
+                    "--lease": lease is not None,
+                    "--keep-accounts": keep_accounts,
+                    "--own-root": own_root,
+                    "--keep": keep,
+                }
+            )
             steps = plan_member(ctx, choice)
             emit(options, "clone create", steps_shape(steps), lambda: render_steps(steps, ctx.instance))
             return
@@ -147,6 +156,14 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         emit(options, "clone create", plan_shape(plan, moment), lambda: render_plan(plan, ctx))
     else:
         emit(options, "clone create", report_shape(made), lambda: render(made, ctx.zone))
+
+
+def _require_none_for_a_member(given: Mapping[str, bool]) -> None:
+    """Raise UsageError for an option of a clone that is made: of a member only the steps are told."""
+    if lost := next((option for option, is_given in given.items() if is_given), ""):
+        raise UsageError(
+            f"{lost} has no use here: a member of the replica set is made by the set's own means"
+        )
 
 
 def render_steps(steps: Sequence[Step], instance: str) -> str:

@@ -15,7 +15,7 @@ from zbackup.cli.command_context import OneInstance, on_one
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit
 from zbackup.cli.restore_report import Asked, headline, plan_shape, render_plan
-from zbackup.cli.restore_target import TargetOptions, find_target, is_foreign
+from zbackup.cli.restore_target import TargetOptions, find_target, is_foreign, require_used
 from zbackup.config import from_address
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.local_source import LOCAL
@@ -119,6 +119,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         to_backup=to_backup,
         to_label=to_label,
     ).named(base=base, origin=origin, skips=skip is not None)
+    require_used(named_target, origin, there=there, accept=(accept_older, epoch is not None, accept_clock))
     choice = RestoreOptions(
         name=name,
         port=port,
@@ -217,8 +218,6 @@ def _source(ctx: Context, origin: str | None, *, there: bool, foreign: bool) -> 
         from zbackup.jobs.restore.destination_source import DestinationSource
 
         return DestinationSource(app.choose_destination(ctx, origin), run_at_destination=there)
-    if there:
-        raise UsageError("--run-at-destination needs a destination: --from DESTINATION")
     return LOCAL
 
 

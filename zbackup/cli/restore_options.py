@@ -128,8 +128,8 @@ AcceptOlder = Annotated[
     bool,
     typer.Option(
         "--accept-older",
-        help="With --to latest: take the newest backup that can be read, even if a newer one cannot be read "
-        "or another server's backups are there.",
+        help="With --from and --to latest: take the newest backup that can be read, even if a newer one "
+        "cannot be read or another server's backups are there.",
     ),
 ]
 Epoch = Annotated[

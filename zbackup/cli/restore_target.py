@@ -85,6 +85,30 @@ class TargetOptions:
         return found
 
 
+def require_used(
+    named_target: NamedTarget, origin: str | None, *, there: bool, accept: tuple[bool, bool, bool]
+) -> None:
+    """Raise UsageError for an option that the target has no use for, instead of passing over it.
+
+    `accept` tells of --accept-older, --epoch and --accept-clock whether they were given, `there` the same of
+    --run-at-destination.
+    """
+    latest = isinstance(named_target, str) and named_target.strip().lower() == LATEST
+    replayed = not isinstance(named_target, _Backup | _Label | _Foreign)
+    older, epoch, clock = accept
+    if older and not (origin and latest):
+        raise UsageError(
+            "--accept-older goes with --from DESTINATION --to latest: only then is a newest meant"
+        )
+    if epoch and not origin:
+        raise UsageError("--epoch goes with --from DESTINATION: it is of the log that is archived there")
+    for option, is_given in (("--epoch", epoch), ("--accept-clock", clock)):
+        if is_given and not replayed:
+            raise UsageError(f"{option} is about the log, and a backup as it is replays none")
+    if there and not origin:
+        raise UsageError("--run-at-destination needs a destination: --from DESTINATION")
+
+
 def find_target(
     ctx: Context,
     source: Source,
