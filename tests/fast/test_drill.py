@@ -12,6 +12,7 @@ from tests.fast.right import portrait, require_nothing_left, require_well
 from tests.fast.server import FakeRecovery
 from tests.fast.test_reconcile import unfinished
 from tests.fast.world import VAULT, World
+from zbackup.cli.tables import proven
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.clones.clone_datasets import find_clone
 from zbackup.jobs.context import Context
@@ -22,7 +23,7 @@ from zbackup.jobs.ship.ship import ship
 from zbackup.model.drill import DRILLS, VERDICT, Verdict
 from zbackup.model.errors import CommandFailed, Postponed, Refused, Taken, VerificationFailed
 from zbackup.model.log import Transaction
-from zbackup.model.recovery import Files, Recovered
+from zbackup.model.recovery import Checked, Files, Recovered
 from zbackup.model.space import Pool
 from zbackup.zfs.facts import ZfsFacts
 
@@ -63,6 +64,19 @@ def rows_of(monkeypatch: pytest.MonkeyPatch, world: World) -> list[tuple[int, ..
 
     monkeypatch.setattr(FakeRecovery, "check_tables", check)
     return seen
+
+
+def test_tables_that_were_not_checked_are_in_the_verdict(
+    world: World, ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The drill passes: the server wants them upgraded, and says nothing of damage."""
+    assert "NOT CHECKED" not in proven(drill_here(ctx).verdict, ctx.zone)
+    found = Checked(tables=1, unchecked=("shop.u", "shop.v"))
+    monkeypatch.setattr(FakeRecovery, "check_tables", lambda *_: found)
+    passed = drill_here(ctx)
+    written = read(ctx, "")[-1]
+    assert written == passed.verdict and written.passed and written.unchecked == 2
+    assert "1 table checked, 2 NOT CHECKED" in proven(written, ctx.zone)
 
 
 def test_one_between_two_backups_proves_the_newest_that_has_not_passed(

@@ -83,6 +83,7 @@ def verdict(subject: Verdict | None) -> dict[str, Any] | None:
         "to": subject.to,
         "transactions": subject.transactions,
         "tables": subject.tables,
+        "unchecked": subject.unchecked or 0,
         "seconds": subject.seconds,
         "why": subject.why or None,
     }

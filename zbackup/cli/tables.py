@@ -167,8 +167,14 @@ def proven(drill: "Verdict", zone: ZoneInfo) -> str:
     if drill.to:
         steps.append(f"brought to {local_text(drill.to.replace(microsecond=0), zone)}")
     if drill.tables is not None:
-        steps.append(f"{drill.tables} table{'s' * (drill.tables != 1)} checked")
+        steps.append(checked(drill.tables, drill.unchecked or 0))
     return f"{', '.join(steps)}, in {length(drill.seconds)}"
+
+
+def checked(number: int, unchecked: int) -> str:
+    """Tell how many tables a drill had the server check, and how many that would not."""
+    told = f"{number} table{'s' * (number != 1)} checked"
+    return f"{told}, {unchecked} NOT CHECKED (to be upgraded first)" if unchecked else told
 
 
 def remedy(fix: str) -> str:

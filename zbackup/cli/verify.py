@@ -202,6 +202,7 @@ def _drill_shape(drilled: DrillReport) -> dict[str, Any]:
         "seconds": drilled.took.total_seconds(),
         "phases": json_shapes.phases(drilled.restored.phases),
         "tables": drilled.checked.tables,
+        "unchecked": list(drilled.checked.unchecked),
         "verdict": json_shapes.verdict(drilled.verdict),
     }
 
@@ -266,8 +267,7 @@ def _drilled(drilled: DrillReport) -> str:
     recovered, base = drilled.restored.recovered, drilled.restored.plan.base
     reached = recovered.gtid or recovered.position
     seconds = drilled.took.total_seconds()
-    tables = drilled.checked.tables
-    checked = f"{tables} table{'s' * (tables != 1)} checked"
+    checked = tables.checked(drilled.checked.tables, len(drilled.checked.unchecked))
     return f"  drill      recovered {base.name} to {reached} in {seconds:.0f} s, {checked}, and removed"
 
 

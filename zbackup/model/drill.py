@@ -49,7 +49,8 @@ class Verdict:
 
     `backup` is the identity of the one that was started from and `name` what it is called. `to` is the moment
     that it was brought to. `transactions` is how many were replayed for that (None: the engine does not tell)
-    and `tables` how many were checked. `why` is why it failed, "" when it did not.
+    and `tables` how many were checked; `unchecked` how many the server would not check, None for none.
+    `why` is why it failed, "" when it did not.
     """
 
     backup: Name
@@ -58,6 +59,7 @@ class Verdict:
     to: Moment | None = None
     transactions: Count | None = None
     tables: Count | None = None
+    unchecked: Count | None = None
     seconds: Seconds = 0.0
     why: Annotated[str, AfterValidator(_why)] = ""
 

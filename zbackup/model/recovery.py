@@ -181,8 +181,9 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """The server's own check of its tables or collections: how many it checked, and which are damaged, each
-    in a line."""
+    """The server's own check of its tables or collections: how many it checked, which are damaged, each in a
+    line, and which it did not check although they hold something."""
 
     tables: int
     damaged: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()

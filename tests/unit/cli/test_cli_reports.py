@@ -359,6 +359,13 @@ def test_a_drill_is_told_for_people() -> None:
     assert lines[-1] == f"  drill      {told}"
 
 
+def test_tables_that_a_drill_did_not_check_are_told() -> None:
+    checked = dataclasses.replace(DRILLED.checked, unchecked=("shop.u", "shop.v"))
+    drilled = dataclasses.replace(DRILLED, checked=checked)
+    [_, line] = verify._text([done(verify.Verified(None, drilled))]).splitlines()
+    assert line.endswith("14 tables checked, 2 NOT CHECKED (to be upgraded first), and removed")
+
+
 def test_a_drill_of_what_is_here_compares_nothing() -> None:
     assert verify._text([done(verify.Verified(None, DRILLED))]).splitlines() == [
         "Instance shop: sound",

@@ -259,6 +259,7 @@ def _write(
         to=_reached(what.plan, report) if report else None,
         transactions=replay.transactions if replay else None,
         tables=checked.tables if report else None,
+        unchecked=(len(checked.unchecked) or None) if report else None,
         seconds=round(max(0.0, (at - began).total_seconds()), 3),
         why=why,
     )

@@ -48,7 +48,7 @@ def check_tables(connection: Connection, progress: Progress) -> Checked:
     if old:
         more = f" (and {len(old) - 1} more)" if old[1:] else ""
         progress.note(f"{old[0]}{more} was not checked: the server wants it upgraded first (mariadb-upgrade)")
-    return Checked(tables=checked, damaged=tuple(damaged))
+    return Checked(tables=checked, damaged=tuple(damaged), unchecked=tuple(old))
 
 
 def complaint(rows: list[dict[str, Any]]) -> str:
