@@ -72,7 +72,7 @@ class Status:
     daemon_runs: bool
     working: str
     shipped: tuple[Shipped, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[Finding, ...] = ()
     as_they_are: tuple[Backup, ...] = ()
     drills: tuple[Drilled, ...] = ()
     archives: tuple[ArchiveState, ...] = ()
@@ -129,7 +129,6 @@ def inspect(
         daemon_runs=daemon_runs,
         working=working,
         shipped=shipped(ctx, now),
-        findings=(),
         as_they_are=as_they_are(ctx, catalog.backups),
         drills=drilled(ctx, expected.drills),
         archives=archive_states(ctx, now),
