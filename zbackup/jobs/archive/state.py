@@ -83,7 +83,9 @@ def after_failure(
 
 def write_state(ctx: Context, state: ArchiveState) -> None:
     """Write it down for who asks. Raise nothing: the archive does not depend on it."""
-    text = json.dumps(to_rows(_STATE, state, without={"destination"}))
+    # A daemon of the version before reads it, too, where it can: it knows nothing of that.
+    unsaid = {"destination"} if state.failing else {"destination", "failing"}
+    text = json.dumps(to_rows(_STATE, state, without=unsaid))
     with suppress(OSError, Refused):
         prepare(ctx.shared)
         secure_files.replace(_file(ctx, state.destination), text)
