@@ -43,12 +43,16 @@ OF_SHUTIL = {"disk_usage", "which"}
 def touched(source: str) -> set[str]:
     """Names of what is called in this source and touches files by name."""
     found = set()
-    for call in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)):
+    nodes = list(ast.walk(ast.parse(source)))
+    for call in (node for node in nodes if isinstance(node, ast.Call)):
         if isinstance(call.func, ast.Name) and call.func.id == "open":
             found.add("open")
         if not isinstance(call.func, ast.Attribute):
             continue
-        name, owner = call.func.attr, ast.unparse(call.func.value)
+        name, value = call.func.attr, call.func.value
+        if not isinstance(value, ast.Name) and name not in METHODS | ONE_ARGUMENT:
+            continue
+        owner = ast.unparse(value)
         if owner in NO_FILES:
             continue
         if owner == "os":
@@ -57,7 +61,7 @@ def touched(source: str) -> set[str]:
             found |= {name} - OF_SHUTIL
         elif name in METHODS or (name in ONE_ARGUMENT and len(call.args) == 1 and not call.keywords):
             found.add(name)
-    imports = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)]
+    imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
     return found | {a.name for node in imports if node.module in ("os", "shutil") for a in node.names} - {
         "path"
     }

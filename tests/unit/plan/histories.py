@@ -195,13 +195,14 @@ def reaches(backups: list[Backup], moment: datetime, known: list[Backup] | None 
     `known` are those that say what cannot be replayed, gone or not: it stays so.
     """
     sound = [b for b in backups if b.complete and b.finished]
+    telling = [b for b in (backups if known is None else known) if b.record.unreplayable]
     return any(
         base.record.purpose == "base"
         and not base.record.blockers
         and base.record.as_of is not None
         and base.record.as_of < moment
         and holder.reaches(moment)
-        and not (log_known(base.record) and _stopped(base, moment, backups if known is None else known))
+        and not (log_known(base.record) and _stopped(base, moment, telling))
         and (holder is base or continues(holder, base))
         and not any(_breaks(b, base) and b.createtxg <= holder.createtxg for b in sound)
         for base in sound
