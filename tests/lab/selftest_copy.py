@@ -7,7 +7,7 @@ import pytest
 
 from tests.lab.copy_loads import TestLoads
 from tests.lab.copy_rig import Rig, cut_at, make_odd_tables
-from tests.lab.lock_rig import VARIANTS, room, start
+from tests.lab.lock_rig import SERVERS, room, start
 from tests.lab.undo_rows import TestUndo
 from zbackup.engines.mysql.copy import finish, plan_table
 from zbackup.engines.mysql.copy.account import grants
@@ -20,7 +20,7 @@ __all__ = ["TestLoads", "TestUndo", "room"]
 
 @pytest.fixture(scope="module", params=["mysql-9.7-gtid", "mariadb-11.8"])
 def rig(request: pytest.FixtureRequest, room: Path) -> Iterator[Rig]:
-    flavour, gtid = VARIANTS[request.param]
+    flavour, gtid = SERVERS[request.param]
     home = room / request.param
     with (
         start(home / "p", flavour, gtid) as production,
