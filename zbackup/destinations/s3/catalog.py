@@ -34,7 +34,7 @@ def scan(pages: ManifestStore, parallel: int) -> BucketContents:
         found, gone = _scan_once(pages, parallel)
         if not gone:
             break
-        log.info("s3.listed_anew", gone=len(gone), first=ascii(gone[0].key))
+        log.info("s3.listed_again", gone=len(gone), first=ascii(gone[0].key))
     lost = tuple((g.key, "it is listed, and reading it says that there is no such object") for g in gone)
     return replace(found, unreadable=(*found.unreadable, *lost))
 
