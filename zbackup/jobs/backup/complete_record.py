@@ -153,9 +153,9 @@ def write_record(ctx: Context, backup: Backup, finished: Record) -> None:
     Raise VerificationFailed when it is not there then.
     """
     stored_now = dict(backup.snapshots[0].properties)
-    news = {key: value for key, value in to_properties(finished).items() if stored_now.get(key) != value}
+    changed = {key: value for key, value in to_properties(finished).items() if stored_now.get(key) != value}
     for snapshot in reversed(backup.snapshots):
-        ctx.zfs.set_properties(str(snapshot), news)
+        ctx.zfs.set_properties(str(snapshot), changed)
     first = backup.snapshots[0]
     stored = ctx.zfs.snapshot_named(str(first))
     try:
