@@ -63,7 +63,7 @@ NAMED = (
     Mutant(
         "the lock is not confirmed",
         "zbackup/jobs/backup/snapshot.py",
-        "                held.confirm()\n",
+        "                lock.confirm()\n",
         "",
         ("tests/fast/test_snapshot.py",),
     ),

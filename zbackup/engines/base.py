@@ -25,9 +25,9 @@ from zbackup.model.written_log import LogBytes, WrittenFile
 
 
 class DatabaseLock(Protocol):
-    """A consistent moment that is being held.
+    """A consistent state of the server, kept while the lock is.
 
-    With lock "none" nothing is held and the position is a lower bound; the same code serves both.
+    With lock "none" nothing is locked and the position is a lower bound; the same code serves both.
     """
 
     @property
