@@ -108,8 +108,8 @@ def _of_cluster(options: Options, name: str, at: str | None) -> None:
     }
     lines = [f"Cluster {cluster.name}"]
     for span in spans:
-        held = f"after {local_text(span.after, zone)} and up to {local_text(span.to, zone)}"
-        lines.append(f"Any whole second {held} is covered by all members.")
+        shown = f"after {local_text(span.after, zone)} and up to {local_text(span.to, zone)}"
+        lines.append(f"Any whole second {shown} is covered by all members.")
     if not spans:
         lines.append("No moment is covered by all members: take a backup of each, and another of each later.")
     if reach:

@@ -173,7 +173,7 @@ class LogReader(Protocol):
         time.
 
         It can be asked again at any time, with the server gone. `since` is of an older backup whose log is
-        proven to go on in this one: what that one held need not be read again, and the answer is the same.
+        proven to go on in this one: what that one covers need not be read again, and the answer is the same.
         Raise VerificationFailed when the files are not what was recorded.
         """
 

@@ -159,10 +159,10 @@ def write_record(ctx: Context, backup: Backup, finished: Record) -> None:
     first = backup.snapshots[0]
     stored = ctx.zfs.snapshot_named(str(first))
     try:
-        held = stored and stored.guid == first.guid and from_properties(dict(stored.properties))
+        read_back = stored and stored.guid == first.guid and from_properties(dict(stored.properties))
     except ValueError as unreadable:
         raise VerificationFailed(f"{first} cannot be read back: {unreadable}") from unreadable
-    if held != finished:
+    if read_back != finished:
         raise VerificationFailed(f"{first} does not hold what was written to it")
 
 

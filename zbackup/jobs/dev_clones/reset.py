@@ -27,11 +27,11 @@ def reset(contexts: Sequence[Context], name: str, *, latest: bool) -> CloneStatu
     A reset that was cut short is finished by the next. Raise NotFound, or Refused before anything is changed.
     """
     ctx, _, _ = find(contexts, name)
-    with ExitStack() as held:
-        held.enter_context(working_on(ctx, name, "zbackup clone reset"))
+    with ExitStack() as locks:
+        locks.enter_context(working_on(ctx, name, "zbackup clone reset"))
         clone, dataset = find_again(ctx, name)
         if clone.parent:
-            held.enter_context(working_on(ctx, clone.parent, "zbackup clone reset", wait=PARENT_WAIT_S))
+            locks.enter_context(working_on(ctx, clone.parent, "zbackup clone reset", wait=PARENT_WAIT_S))
         parts = len(clone_datasets.record_of(ctx, clone).members)
         _require_possible(ctx, clone, latest=latest, parts=parts)
         if clone_datasets.server_process(ctx, name) is None:

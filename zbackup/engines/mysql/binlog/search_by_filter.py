@@ -222,7 +222,7 @@ def _always(_: Span) -> bool:
 
 
 class Finder:
-    """Finds the next place of some bytes, going forward; with `fold`, of small letters, whatever their case.
+    """Finds the next offset of some bytes, going forward; with `fold`, of small letters, whatever their case.
 
     A mapped file's own find compares byte by byte.
     """
@@ -233,7 +233,7 @@ class Finder:
         self._chunk, self._base = b"", 0
 
     def at(self, start: int) -> int:
-        """The first place from `start` on; one behind the data's end if there is none."""
+        """The first offset from `start` on; one behind the data's end if there is none."""
         if self._found >= start:
             return self._found
         base, chunk = self._base, self._chunk
