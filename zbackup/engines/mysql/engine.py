@@ -76,7 +76,7 @@ class MysqlEngine:
     def _copied(self) -> Iterator[None]:
         """The copy has what was written up to now: little is left for when the server stands still."""
         assert self.plain is not None
-        with self.plain.alone():
+        with self.plain.locked():
             self.plain.read_on()
             yield
 

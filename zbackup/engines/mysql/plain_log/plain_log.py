@@ -46,7 +46,7 @@ _POSITION: Final = 8
 _POSITIONS: Final = 1 << 32
 _MOST_AGAIN: Final = 1 << 20
 """Bytes of the last transaction that are read again; of a longer one only its last event."""
-_ALONE_S: Final = 60.0
+_LOCKED_WITHIN_S: Final = 60.0
 _AGAIN_S: Final = (0.1, 1.0, 5.0)
 """Seconds until a server that sent less than all is asked again. It sends no transaction that it has not
 synced yet, and where such a session is ended it may say that this was all."""
@@ -76,7 +76,7 @@ class PlainLog:
         Raise as read_on(), and DatabaseError where the server sends less than it has.
         """
         ends: list[LogPosition] = []
-        with self.alone():
+        with self.locked():
             for pause in (*_AGAIN_S, None):
                 reached, end = self._guarded(None)
                 ends.append(end)
@@ -88,13 +88,13 @@ class PlainLog:
         raise DatabaseError(f"the server sent its log up to {reached} only, and it ends at {end}")
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """Nobody else writes to the copy meanwhile. Raise Taken while somebody does."""
-        with exclusive(self.lock, "reading the log from the server", wait=_ALONE_S):
+        with exclusive(self.lock, "reading the log from the server", wait=_LOCKED_WITHIN_S):
             yield
 
     def read_on(self, upto: LogPosition | None = None) -> LogPosition:
-        """Read up to a position, by default to the end of the server's log; alone(). Return the copy's end.
+        """Read up to a position, by default to the end of the server's log; locked(). Return the copy's end.
 
         Raise DatabaseError where the server does not answer, the account may not, or the copy cannot be
         written, and VerificationFailed where the server sends what is no log.
