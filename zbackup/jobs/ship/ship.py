@@ -256,7 +256,7 @@ def _act(
 ) -> None:
     match step:
         case Abort(target, why):
-            log.info("ship.aborted", line=target, why=why, destination=destination.name)
+            log.info("ship.aborted", dataset=target, why=why, destination=destination.name)
             session.abort(target)
         case Send():
             done.sent.append(_send(ctx, destination, session, step, stop))
