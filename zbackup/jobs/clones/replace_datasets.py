@@ -65,14 +65,14 @@ def clone_fresh(ctx: Context, clone: Clone, backup: Backup) -> None:
 
 
 def has_beginning(ctx: Context, clone: Clone, parts: int) -> bool:
-    """Tell whether all parts can begin anew: as they were when the clone was handed over."""
+    """Tell whether all parts can be as they were when the clone was handed over."""
     return all(
         _beginning(ctx, clone, part) or _beginning(ctx, clone, fresh)
         for part, fresh in _pairs(ctx, clone, parts)
     )
 
 
-def begin_anew(ctx: Context, clone: Clone, parts: int) -> Clone:
+def reset_datasets(ctx: Context, clone: Clone, parts: int) -> Clone:
     """Let clones of the parts' own first snapshots take their places; returns the clone as described then.
 
     A fresh part takes over the snapshot (`zfs promote`, all within the clone), so that the old one can go,

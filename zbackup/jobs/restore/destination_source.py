@@ -9,7 +9,7 @@ from zbackup.destinations.base import Session
 from zbackup.destinations.copies import Copies, by_server
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.restore.archived_log import ArchiveWish, archived_bytes, with_archived_log
-from zbackup.jobs.restore.at_destination import at_destination, clean_up, clone_there
+from zbackup.jobs.restore.at_destination import at_destination, clean_up, clone_at_destination
 from zbackup.jobs.restore.fetch import fetch, sizes
 from zbackup.jobs.restore.locate_transaction import locate_in, search_by_name
 from zbackup.jobs.restore.log_source import nothing_replayed
@@ -152,7 +152,7 @@ class DestinationSource:
 
     def _bring(self, ctx: Context, session: Session, name: str, base: Backup, log: Backup) -> Catalog:
         if self.run_at_destination:
-            return clone_there(ctx, name, base, log)
+            return clone_at_destination(ctx, name, base, log)
         return fetch(ctx, session, name, base, log, self.destination.limit)
 
     def _with_log(

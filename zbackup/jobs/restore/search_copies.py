@@ -12,7 +12,7 @@ from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.lifecycle import working_on
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.restore.archived_log import log_members, with_archived_log
-from zbackup.jobs.restore.at_destination import at_destination, clone_there
+from zbackup.jobs.restore.at_destination import at_destination, clone_at_destination
 from zbackup.jobs.restore.fetch import fetch
 from zbackup.jobs.restore.make_plan import note_unreadable
 from zbackup.jobs.restore.search_log import Found, in_one_backup, sooner
@@ -89,7 +89,7 @@ def _brought(
         try:
             with remote_holds(at, destination, session, name, there.copies, (subject,)):
                 if here:
-                    catalog = clone_there(at, name, subject, subject)
+                    catalog = clone_at_destination(at, name, subject, subject)
                 else:
                     catalog = fetch(at, session, name, subject, subject, destination.limit)
                 others = ""

@@ -53,7 +53,7 @@ def remote_holds(
         _release_all(ctx, destination, session, tag, held)
 
 
-def holds_there(session: Session, copies: Copies) -> Mapping[int, tuple[str, ...]]:
+def holds_at_destination(session: Session, copies: Copies) -> Mapping[int, tuple[str, ...]]:
     """Guid -> tags of the holds, as far as that can be asked. Raise ConnectionFailed."""
     held = [s for b in (*copies.remains, *copies.backups) for s in b.snapshots if s.holds]
     if not held or not isinstance(session, Holdable):
@@ -83,7 +83,7 @@ def release_forgotten(
         return False
     copies = {s.guid: s for b in (*there.remains, *there.backups) for s in b.snapshots}
     needed = {s.guid for s in wanted}
-    held = holds_there(session, there)
+    held = holds_at_destination(session, there)
     pools = _pools(ctx) if held else ()
     found = False
     for guid, tags in held.items():
