@@ -87,7 +87,7 @@ def _at_destination(rebuilt: Rebuilt) -> Seen:
     """The window of what lies at an address. No retention policy is known of it: nothing is promised."""
     report = window_at(rebuilt.context, rebuilt.context.destinations[0])
     trust = report.on_trust.partition(";")[0]
-    return Seen(replace(report, promised=None, lacking=(), on_trust=trust), rebuilt.found.address)
+    return Seen(replace(report, promised=None, lacking=(), on_trust=trust), rebuilt.at.address)
 
 
 def _of_cluster(options: Options, name: str, at: str | None) -> None:
