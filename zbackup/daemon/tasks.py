@@ -115,8 +115,8 @@ def drill_rules(settings: Settings, instance: str, destination: ShipDestination 
 def histories(remembered: Iterable[Remembered]) -> dict[Key, History]:
     """Tell what the journal says of each job. What it says of snapshots is replaced by what ZFS says.
 
-    Each start reconciles anew, and tries anew what failed. But a difference that was found is one until it is
-    disproved.
+    Each start reconciles again, and tries again what failed. But a difference that was found is one until it
+    is disproved.
     """
     kept: tuple[JobKind, ...] = ("prune", "ship", "verify", "drill")
     return {(row.instance, row.job): _history(row) for row in remembered if parted(row.job)[0] in kept}

@@ -98,7 +98,7 @@ class CopySession(Protocol):
         """Return how production's rows differ, for a step that changes rows; change nothing."""
 
     def act(self, plan: CopyPlan) -> tuple[CopiedTable, ...]:
-        """Do it, in bounded transactions. Cut short, the same plan made again goes on with it.
+        """Do it, in bounded transactions. Cut short, the same plan made again continues it.
 
         Nothing that production has is half exchanged at any moment. Raise VerificationFailed when a new table
         is not what the clone has.

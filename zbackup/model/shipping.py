@@ -208,8 +208,9 @@ def restore_tag(tag: str, pool: int, name: str) -> str:
 
 
 def restore_of(tag: str, pools: Collection[int], held: str) -> str:
-    """The restore that `held` is the tag of, if it is of who ships with `tag` and of one of the `pools`; ""
-    otherwise, and where the name did not fit. What versions before have held names no pool, and is of any."""
+    """The restore that `held` is the tag of, if it is of a host that ships with `tag`, and of one of the
+    `pools`; "" otherwise, and where the name did not fit. What earlier versions hold names no pool, and is of
+    any."""
     prefix = _of_restores(tag)
     if not held.startswith(prefix) or len(held) >= MOST_OF_TAG:
         return ""

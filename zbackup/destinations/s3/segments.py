@@ -1,9 +1,9 @@
 """Memory for segments: bounded, and used again, since new memory is cleared first, by kernel and Python.
 
-A stream on its way into the bucket: cut, compressed, encrypted, hashed, several pieces at a time.
+A stream on its way into the bucket: cut, compressed, encrypted, hashed, several pieces of one size at a time.
 
-Each segment holds so many bytes of the send stream and is worked on alone and in its own buffer, so that
-memory is bounded by (`parallel` + 1) buffers, and a segment that failed is sent again without the others.
+Each segment holds that many bytes of the send stream, and is worked on alone and in its own buffer: memory
+is bounded by (`parallel` + 1) buffers, and a segment that failed is sent again without the others.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Take a backup: hold the server still, one atomic snapshot, let go, write down how far it reaches."""
+"""Take a backup: lock the server, take one atomic snapshot, unlock, write down how far it reaches."""
 
 import uuid
 from collections.abc import Sequence

@@ -211,7 +211,7 @@ def _free_port(ctx: Context, taken: set[int]) -> int:
 
 
 def require_free_ports(ctx: Context, wanted: int, others: list[tuple[Clone, Dataset]]) -> None:
-    """Raise Taken unless so many of the configured ports are nobody's at this moment."""
+    """Raise Taken unless that many of the configured ports are nobody's at this moment."""
     taken = {clone.port for clone, _ in others}
     free = len(list(islice(_unused(ctx, taken), wanted)))
     if free < wanted:

@@ -113,7 +113,7 @@ def _hidden_from(ctx: Context, members: Sequence[Dataset], visible: Sequence[Clo
 
 
 def describe(ctx: Context, clone: Clone) -> None:
-    """Write the clone's description anew."""
+    """Write the clone's description again."""
     ctx.zfs.set_properties(f"{ctx.clones}/{clone.name}", {PROPERTY: clone.to_property()})
 
 

@@ -155,7 +155,7 @@ def _is_there(contexts: Sequence[Context], name: str) -> bool:
 
 
 def _require_no_switch(ctx: Context, clone: Clone) -> None:
-    """Raise Refused for a clone that a switch needs: what it put aside is found by the clone's description
+    """Raise Refused for a clone that a switch needs: what it set aside is found by the clone's description
     alone."""
     if clone.state in ("switching", "undoing"):
         raise Refused(f"the clone {clone.name} {_SWITCHED[clone.state]}")

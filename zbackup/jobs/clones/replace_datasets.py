@@ -3,7 +3,7 @@
 <clones>/<name>/fresh-0..   what shall be <clones>/<name>/0.. and is not yet
 
 The clone's state is "resetting" or "promoting" meanwhile. Whoever comes after a run that was killed begins
-anew; until the last of the old ones is gone, they or the fresh ones keep their origin pinned.
+again; until the last of the old ones is gone, they or the fresh ones keep their origin pinned.
 """
 
 from collections.abc import Callable

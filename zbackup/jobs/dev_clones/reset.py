@@ -1,4 +1,4 @@
-"""Give a dev clone its data anew, under the same name, port and password."""
+"""Give a dev clone its data again, under the same name, port and password."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack

@@ -48,7 +48,7 @@ SNAPSHOT_LIMIT_S = 60.0
 @dataclass(frozen=True, slots=True)
 class ArchiveWish:
     """The moment up to which archived log is wanted, if that is all of it, and the epoch that was chosen; and
-    the record of the backup that is to go on with it."""
+    the record of the backup that it is to continue."""
 
     at: datetime
     base: Record

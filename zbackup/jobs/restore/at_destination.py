@@ -30,7 +30,7 @@ def at_destination(ctx: Context, destination: ShipDestination) -> Context:
 
 
 def clone_at_destination(ctx: Context, name: str, base: Backup, source: Backup) -> Catalog:
-    """Both backups, of clones of their copies, for the recovery `name`; anew if there are any.
+    """Both backups, of clones of their copies, for the recovery `name`; cloned again if there are any.
 
     Raise Refused when an encrypted one cannot be opened, Taken when what was fetched has that name.
     """

@@ -239,7 +239,7 @@ def _choose(
     target: RestoreTarget,
     options: RestoreOptions,
 ) -> RecoveryPlan:
-    """Base, log source and why. There is no live log to go on with: a backup has to reach the moment, or
+    """Base, log source and why. There is no live log to continue with: a backup has to reach the moment, or
     what was archived behind one."""
     address, copies = destination.adapter.address, there.with_holders
     if not copies.backups:
@@ -351,4 +351,4 @@ def _note_kept(ctx: Context, name: str) -> None:
 
 
 def _nothing() -> None:
-    """There is no lock to let go: nobody else knows of what was fetched."""
+    """There is no lock to release: nobody else knows of what was fetched."""

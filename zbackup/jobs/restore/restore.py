@@ -94,7 +94,7 @@ def _name(ctx: Context, target: RestoreTarget, options: RestoreOptions) -> str:
 
 
 def _act_with_next_log(ctx: Context, opened: Opened, options: RestoreOptions) -> RestoreReport:
-    """Go on with the next log source when one proves not to lead on from the base."""
+    """Continue with the next log source when one proves not to lead on from the base."""
     plan = opened.plan
     try:
         return _act(ctx, opened, options)

@@ -1,4 +1,4 @@
-"""Copy backups to a destination: look at both sides, plan, pin, send, commit, let go.
+"""Copy backups to a destination: look at both sides, plan, pin, send, commit, release.
 
 The instance's own lock is held only while it is planned and pinned, for a stream may take hours and snapshots
 are due meanwhile. What is being sent is held, and bookmarked: the bookmark stays when the snapshot is pruned,
@@ -182,7 +182,7 @@ def destination_lock(ctx: Context, destination: ShipDestination) -> Iterator[Non
 def _both_sides(ctx: Context, destination: ShipDestination, inventory: Inventory, *, initial: bool) -> _Sides:
     catalog = ctx.catalog()
     names = {d.name for d in catalog.datasets}
-    # What a switch put aside is no target dataset's future any more.
+    # What a switch set aside is no target dataset's future any more.
     own = tuple(b for b in catalog.backups if all(s.dataset in names for s in b.snapshots))
     sources = _sources(ctx, [d.name for d in catalog.datasets])
     streams = ZfsStreams(ctx.zfs.runner)

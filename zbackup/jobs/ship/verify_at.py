@@ -29,7 +29,7 @@ from zbackup.zfs.streams import ZfsStreams, content_argv, failure_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadBack:
-    """A snapshot that was read on both sides: so many bytes of its data, all of it if `whole`."""
+    """A snapshot that was read on both sides: `size` bytes of its data, all of it if `whole`."""
 
     snapshot: Snapshot
     size: int

@@ -193,7 +193,7 @@ def _origin(ctx: Context, name: str) -> str:
 
 
 def _settle(ctx: Context, name: str, wanted: Mapping[str, str], keep: Sequence[str] = ()) -> None:
-    """Exactly this is set on it itself, besides what is to be kept; it is not mounted by that."""
+    """Exactly this is set on it itself, and what is to be kept; it is not mounted by that."""
     own = ctx.zfs.own_settings(name)
     changed = {key: value for key, value in wanted.items() if own.get(key) != value and key != "canmount"}
     surplus = [key for key in own if key not in (*wanted, *keep, *FIXED, "canmount")]

@@ -40,7 +40,7 @@ _QUERY_COMPRESSED: Final = b"\xa5"
 def search(files: Sequence[Path], wanted: LogFilter, told: Told = nobody) -> Iterator[LogEntry | LogRead]:
     """The transactions that are wanted, in log order, and behind those of each file what was read of it.
 
-    `files` are of one log, oldest first. One that ends before the position `wanted.after` was begun anew
+    `files` are of one log, oldest first. One that ends before the position `wanted.after` was begun again
     (RESET BINARY LOGS), and is read from its beginning. A file that is damaged, encrypted or gone
     does not keep the others from being read: its LogRead says so, and one of its own where files are missing
     between two. `told` hears how far the reading is.
