@@ -207,7 +207,7 @@ def on_address(options: Options, job: str, wanted: Elsewhere, base: str = "") ->
         raise UsageError("say below which dataset of this host to restore: --below tank/recovered")
     logs.bind(job=job)
     with shown(options) as progress:
-        progress.phase("looking", f"what lies at {wanted.reached.to}")
+        progress.phase("inspecting", f"what lies at {wanted.reached.to}")
         at = choose(_survey(wanted), str(wanted.reached.to))
         require_readable(at)
         settings, text = _settings(at, wanted, base)
@@ -222,7 +222,7 @@ def all_at(
     """Do it for every instance that lies there, or the one that is named, as on_each does."""
     logs.bind(job=job)
     with shown(options) as progress:
-        progress.phase("looking", f"what lies at {wanted.reached.to}")
+        progress.phase("inspecting", f"what lies at {wanted.reached.to}")
 
         def turn(at: InstanceAtAddress) -> Done[Result]:
             require_readable(at)

@@ -73,7 +73,7 @@ def copy(
         copier.require_account(wish.schemas)
         wish = replace(wish, clone=clone.id)
         with entered(ctx, clone, wish) as entrance, copier.session(entrance, wish, ctx.progress) as session:
-            ctx.progress.phase("looking", "at both sides")
+            ctx.progress.phase("inspecting", "both sides")
             plan = session.plan()
             for note in plan.notes:
                 ctx.progress.note(note)

@@ -154,7 +154,7 @@ def _create(ctx: Context, name: str, options: CreateOptions, clones: Clones) -> 
         )
         keep_beginning(ctx, done.clone)
         return _made(ctx, done.clone)
-    ctx.progress.phase("looking", "which backup")
+    ctx.progress.phase("inspecting", "which backup")
     if options.parent:
         with working_on(ctx, options.parent, "zbackup clone create", wait=PARENT_WAIT_S):
             parent, backup = source(ctx, options.parent, options.snapshot)

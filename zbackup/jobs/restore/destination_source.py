@@ -122,7 +122,7 @@ class DestinationSource:
     def opened(self, ctx: Context, target: RestoreTarget, options: RestoreOptions) -> Iterator[Opened]:
         """Bring the two backups here, which are held at the destination meanwhile."""
         name = options.name
-        ctx.progress.phase("looking", f"which backup, at {self.destination.adapter.address}")
+        ctx.progress.phase("inspecting", f"which backup, at {self.destination.adapter.address}")
         with ExitStack() as failed:
             with self.destination.adapter.connect() as session:
                 there = _with_archive(ctx, session, options.epoch)
@@ -180,11 +180,11 @@ def _restorable(ctx: Context, destination: ShipDestination, epoch: int | None = 
 
 
 def _with_archive(ctx: Context, session: Session, epoch: int | None) -> ArchivedCopies:
-    """Return what can be restored from there. An archive that cannot be looked at keeps no backup from
+    """Return what can be restored from there. An archive that cannot be read keeps no backup from
     that."""
     there = archived_copies(session, session.copies().to_restore(), epoch)
     if there.unknown:
-        ctx.progress.note(f"archived log is not looked at: {there.unknown}")
+        ctx.progress.note(f"archived log is not read: {there.unknown}")
     for problem in there.archive.problems[:1]:
         ctx.progress.note(f"in the log archive at {there.archive.address}: {problem}")
     return there
@@ -274,7 +274,7 @@ def _require_known(there: ArchivedCopies, destination: ShipDestination, options:
     """Raise Refused where there may be later log, unless what can be read will do."""
     if there.unknown and not options.accept_older:
         raise Refused(
-            f"the log archive at {destination.adapter.address} cannot be looked at, and may lead further "
+            f"the log archive at {destination.adapter.address} cannot be read, and may lead further "
             f"than the backups ({there.unknown}): --accept-older takes what the backups hold"
         )
 

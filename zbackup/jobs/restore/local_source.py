@@ -76,7 +76,7 @@ class LocalSource:
     @contextmanager
     def opened(self, ctx: Context, target: RestoreTarget, options: RestoreOptions) -> Iterator[Opened]:
         """Lock the instance, and take a snapshot to read the log from where none holds it yet."""
-        ctx.progress.phase("looking", "which backup, how much log")
+        ctx.progress.phase("inspecting", "which backup, how much log")
         with ExitStack() as window, ExitStack() as lock:
             lock.enter_context(ctx.instance_lock("zbackup restore"))
             catalog = ctx.catalog()

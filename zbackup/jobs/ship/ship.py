@@ -123,7 +123,7 @@ def ship(
     ConnectionFailed or CommandFailed (which says where) for what fails. `stop` cuts a stream.
     """
     with destination_lock(ctx, destination), destination.adapter.connect() as session:
-        ctx.progress.phase("looking at both sides", destination.adapter.address)
+        ctx.progress.phase("inspecting both sides", destination.adapter.address)
         inventory = session.inventory()
         with ctx.instance_lock(f"zbackup ship to {destination.name} (planning)"):
             sides = _both_sides(ctx, destination, inventory, initial=initial)

@@ -64,7 +64,7 @@ def verify_at(
     connecting and reading raises, and Stopped when `stop` says so; a difference is a problem in the report.
     """
     with destination_lock(ctx, destination), destination.adapter.connect() as session:
-        ctx.progress.phase("looking at both sides", destination.adapter.address)
+        ctx.progress.phase("inspecting both sides", destination.adapter.address)
         copies = session.copies()
         mine = _backups(ctx)
         here = {b.record.backup: b for b in mine or ()}

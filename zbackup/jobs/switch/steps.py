@@ -91,7 +91,7 @@ def _mount_aside(ctx: Context, switch: Switch) -> None:
                 ctx.zfs.mount(aside)
             ctx.zfs.set_properties(aside, {"canmount": dict(left.own).get("canmount", "on")})
         except CommandFailed as failure:
-            ctx.progress.note(f"{aside} is not mounted, so that its backups cannot be looked into: {failure}")
+            ctx.progress.note(f"{aside} is not mounted, so that its backups cannot be read: {failure}")
 
 
 # and back

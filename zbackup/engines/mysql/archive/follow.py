@@ -106,7 +106,7 @@ class MysqlLogFollower:
             identity = _identity(descriptor)
             head = _head(scanner, record.server_uuid)
             if not _is_still(path, identity):
-                raise VerificationFailed(f"{path} was replaced while it was looked at: it is looked at again")
+                raise VerificationFailed(f"{path} was replaced while it was read: it is read again")
             if head is None:
                 return None
             end, committed = self._whole(path, identity, head, scanner)
@@ -313,4 +313,4 @@ def _is_still(path: Path, identity: tuple[int, int]) -> bool:
 
 
 def _gone(file: WrittenFile) -> VerificationFailed:
-    return VerificationFailed(f"{file.path} is not the file any more that was looked at: it is read again")
+    return VerificationFailed(f"{file.path} is not the file any more that was read: it is read again")
