@@ -191,7 +191,7 @@ def test_who_keeps_a_dataset_busy_is_named(
     def busy(_: object) -> None:
         raise DatasetBusy(("zfs", "destroy"), 1, "dataset is busy")
 
-    monkeypatch.setattr(clone_datasets, "inside", lambda _: who)
+    monkeypatch.setattr(clone_datasets, "processes_in", lambda _: who)
     monkeypatch.setattr(clone_datasets, "told", lambda found: found)
     ctx: Any = SimpleNamespace(zfs=SimpleNamespace(destroy_filesystem=busy))
     with pytest.raises(DatasetBusy, match=f"busy{said}"):

@@ -26,7 +26,7 @@ def parted(job: Job) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Every so many seconds, counted from the epoch, so that all hosts and restarts agree on the slots."""
+    """Every `seconds`, counted from the epoch, so that all hosts and restarts agree on the slots."""
 
     seconds: float
 

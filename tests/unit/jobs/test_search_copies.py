@@ -184,7 +184,7 @@ def test_what_is_here_is_cloned_and_not_copied(monkeypatch: pytest.MonkeyPatch) 
         )
 
     monkeypatch.setattr(search_copies, "fetch", lambda *asked: does("fetched")(*asked[:-1]))
-    monkeypatch.setattr(search_copies, "clone_there", does("cloned"))
+    monkeypatch.setattr(search_copies, "clone_at_destination", does("cloned"))
     monkeypatch.setattr(search_copies, "with_archived_log", does("archived"))
     monkeypatch.setattr(search_copies, "at_destination", lambda *_: SimpleNamespace(instance="there"))
     for name in ("working_on", "remote_holds"):

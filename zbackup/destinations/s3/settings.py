@@ -14,8 +14,8 @@ Compression = Literal["auto", "zstd", "none"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageSettings:
-    """The settings of how streams are stored: `segment_size` in bytes of the stream, so many segments at a
-    time.
+    """The settings of how streams are stored: `segment_size` in bytes of the stream, and
+    `parallel` segments at a time.
 
     New streams are encrypted if `encrypts`; `keys` open those that are there. With keys nothing else counts,
     unless `accept_plain`. `accept_unbound`: also what earlier versions signed, which names no prefix.

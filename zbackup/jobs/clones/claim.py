@@ -74,9 +74,9 @@ def announce(
     if os.geteuid() == 0:
         # Whoever could put a link in the place of the mountpoint would choose what root mounts on.
         require_only_roots(ctx.mountpoint)
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as locks:
         if clone.port or any_port or clone.kind == "dev":
-            held.enter_context(exclusive(ctx.claims_lock, "zbackup clone", waiting=ctx.progress.note))
+            locks.enter_context(exclusive(ctx.claims_lock, "zbackup clone", waiting=ctx.progress.note))
             listings = list_everywhere(ctx)
             require_readable(listings, clone.name)
             others = readable(listings)
@@ -211,7 +211,7 @@ def _free_port(ctx: Context, taken: set[int]) -> int:
 
 
 def require_free_ports(ctx: Context, wanted: int, others: list[tuple[Clone, Dataset]]) -> None:
-    """Raise Taken unless so many of the configured ports are nobody's at this moment."""
+    """Raise Taken unless that many of the configured ports are nobody's at this moment."""
     taken = {clone.port for clone, _ in others}
     free = len(list(islice(_unused(ctx, taken), wanted)))
     if free < wanted:

@@ -154,7 +154,7 @@ def _create(ctx: Context, name: str, options: CreateOptions, clones: Clones) -> 
         )
         keep_beginning(ctx, done.clone)
         return _made(ctx, done.clone)
-    ctx.progress.phase("looking", "which backup")
+    ctx.progress.phase("inspecting", "which backup")
     if options.parent:
         with working_on(ctx, options.parent, "zbackup clone create", wait=PARENT_WAIT_S):
             parent, backup = source(ctx, options.parent, options.snapshot)
@@ -283,15 +283,15 @@ def _own_name(ctx: Context, name: str) -> Iterator[tuple[str, Clones]]:
     What a killed run left of it is removed. With it come the clones below the instance's clones dataset.
     """
     passed: set[str] = set()
-    with ExitStack() as held:
+    with ExitStack() as locks:
         while True:
             wanted = name or next_name(ctx.instance, passed | names_taken(ctx))
             try:
-                held.enter_context(working_on(ctx, wanted, "zbackup clone create", wait=5 if name else 0))
+                locks.enter_context(working_on(ctx, wanted, "zbackup clone create", wait=5 if name else 0))
                 clones = _clear(ctx, wanted)
                 break
             except Taken:
-                held.close()
+                locks.close()
                 if name:
                     raise
                 passed.add(wanted)

@@ -12,10 +12,10 @@ from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.lifecycle import working_on
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.restore.archived_log import log_members, with_archived_log
-from zbackup.jobs.restore.at_destination import at_destination, clone_there
+from zbackup.jobs.restore.at_destination import at_destination, clone_at_destination
 from zbackup.jobs.restore.fetch import fetch
 from zbackup.jobs.restore.make_plan import note_unreadable
-from zbackup.jobs.restore.search_log import Found, in_one_backup, sooner
+from zbackup.jobs.restore.search_log import EntryOrRead, in_one_backup, sooner
 from zbackup.jobs.ship.archived import ArchivedCopies, archived_copies
 from zbackup.jobs.ship.remote_holds import remote_holds
 from zbackup.model.backup import Backup
@@ -25,7 +25,7 @@ from zbackup.plan.clones.clone_name import copy_name, search_name
 from zbackup.plan.recovery.before_transaction import covering, with_known_log
 
 
-def search_copies(ctx: Context, destination: ShipDestination, wanted: LogFilter) -> Iterator[Found]:
+def search_copies(ctx: Context, destination: ShipDestination, wanted: LogFilter) -> Iterator[EntryOrRead]:
     """See search_log, of what the backups at a destination hold.
 
     Where they are on this host, clones of them are read; else they are fetched. Both are gone afterwards.
@@ -89,7 +89,7 @@ def _brought(
         try:
             with remote_holds(at, destination, session, name, there.copies, (subject,)):
                 if here:
-                    catalog = clone_there(at, name, subject, subject)
+                    catalog = clone_at_destination(at, name, subject, subject)
                 else:
                     catalog = fetch(at, session, name, subject, subject, destination.limit)
                 others = ""

@@ -20,10 +20,11 @@ from zbackup.model.target import BeforeTransaction
 from zbackup.plan.clones.clone_name import search_name
 from zbackup.plan.recovery.coverage import log_known
 
-Found = LogEntry | LogRead
+EntryOrRead = LogEntry | LogRead
+"""What a search yields: what it found, and how far it has read."""
 
 
-def search_log(ctx: Context, wanted: LogFilter) -> Iterator[Found]:
+def search_log(ctx: Context, wanted: LogFilter) -> Iterator[EntryOrRead]:
     """Every transaction that is wanted, the oldest log first and each in its own order.
 
     What was read of each file stands behind what was found in it. Where something is wanted after a position,
@@ -49,7 +50,7 @@ def search_log(ctx: Context, wanted: LogFilter) -> Iterator[Found]:
         yield from lacking
 
 
-def search_behind(ctx: Context, subject: BeforeTransaction, kinds: frozenset[Kind]) -> Iterator[Found]:
+def search_behind(ctx: Context, subject: BeforeTransaction, kinds: frozenset[Kind]) -> Iterator[EntryOrRead]:
     """Tell what of these kinds was done behind a transaction, and what was read of each file.
 
     Its own log tells by its order, which is exact. Nothing orders the transaction and another log (of the
@@ -67,7 +68,7 @@ def search_behind(ctx: Context, subject: BeforeTransaction, kinds: frozenset[Kin
     yield from (_not_read(ctx, by_time, why) for why in unread)
 
 
-def in_one_backup(ctx: Context, catalog: Catalog, backup: Backup, wanted: LogFilter) -> Iterator[Found]:
+def in_one_backup(ctx: Context, catalog: Catalog, backup: Backup, wanted: LogFilter) -> Iterator[EntryOrRead]:
     """The same of what one backup of the catalogue holds. Whoever asks holds the lock of a search's name."""
     search = ctx.log_search
     if isinstance(search, ServerSearch):
@@ -81,7 +82,9 @@ def sooner(backups: Sequence[Backup], wanted: LogFilter) -> list[Backup]:
     return sorted(backups, key=lambda b: b.createtxg, reverse=wanted.backwards)
 
 
-def search_further(ctx: Context, search: FileSearch, live: BackupFiles, wanted: LogFilter) -> Iterator[Found]:
+def search_further(
+    ctx: Context, search: FileSearch, live: BackupFiles, wanted: LogFilter
+) -> Iterator[EntryOrRead]:
     """Tell what the server itself has written since wanted.after; `live` is where its own log is read.
 
     Raise DatabaseError where it has to be asked and does not answer.
@@ -102,7 +105,7 @@ def require_all_read(reads: Sequence[LogRead]) -> None:
 
 def _in_files(
     ctx: Context, search: FileSearch, files: Sequence[BackupFiles], wanted: LogFilter
-) -> Iterator[Found]:
+) -> Iterator[EntryOrRead]:
     """A log that cannot be read does not keep the others from being read."""
     try:
         yield from search.history(files, wanted, _Told(ctx))
@@ -127,7 +130,7 @@ class _Told:
 
 def _through_servers(
     ctx: Context, search: ServerSearch, catalog: Catalog, wanted: LogFilter
-) -> Iterator[Found]:
+) -> Iterator[EntryOrRead]:
     """Tell what the running server has, and what only a backup's files hold."""
     if wanted.backwards:
         yield from _live(ctx, search, wanted)
@@ -141,7 +144,7 @@ def _through_servers(
         yield from _live(ctx, search, replace(wanted, after=after))
 
 
-def _live(ctx: Context, search: ServerSearch, wanted: LogFilter) -> Iterator[Found]:
+def _live(ctx: Context, search: ServerSearch, wanted: LogFilter) -> Iterator[EntryOrRead]:
     ctx.progress.phase("reading", "the server's own log")
     try:
         yield from search.live(wanted)
@@ -180,14 +183,14 @@ def _needed(ctx: Context, catalog: Catalog, wanted: LogFilter) -> list[Backup]:
     return found
 
 
-def _locked(ctx: Context, found: Iterator[Found]) -> Iterator[Found]:
+def _locked(ctx: Context, found: Iterator[EntryOrRead]) -> Iterator[EntryOrRead]:
     with working_on(ctx, search_name(ctx.instance), "zbackup log"):
         yield from found
 
 
 def _on_a_clone(
     ctx: Context, search: ServerSearch, catalog: Catalog, backup: Backup, wanted: LogFilter
-) -> Iterator[Found]:
+) -> Iterator[EntryOrRead]:
     name = search_name(ctx.instance)
     ctx.recovery.check_program(backup.record)
     ctx.progress.phase("reading", f"the log in {backup.name}, by a server on a clone")

@@ -14,7 +14,7 @@ from zbackup.destinations.copies import Copies, by_server
 from zbackup.jobs.backup.prune import PrunePlan, PruneReport, Skipped
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.ship.archived import archived_log
-from zbackup.jobs.ship.remote_holds import holds_there, release_forgotten
+from zbackup.jobs.ship.remote_holds import holds_at_destination, release_forgotten
 from zbackup.jobs.ship.ship import destination_lock, never
 from zbackup.model.archive import ArchivedFile
 from zbackup.model.backup import Backup
@@ -45,7 +45,7 @@ def plan_prune_at(ctx: Context, destination: ShipDestination) -> PrunePlan:
     with destination.adapter.connect() as session:
         copies = session.copies()
         _require_proven(copies)
-        retention = _all_of(_decide(ctx, destination, copies.backups, holds_there(session, copies)))
+        retention = _all_of(_decide(ctx, destination, copies.backups, holds_at_destination(session, copies)))
         return PrunePlan(
             retention=retention,
             freed=None,
@@ -69,7 +69,7 @@ def prune_at(ctx: Context, destination: ShipDestination, stop: Callable[[], bool
         _require_proven(copies)
         if release_forgotten(ctx, destination, session, copies):
             copies = session.copies()
-        plans = _decide(ctx, destination, copies.backups, holds_there(session, copies))
+        plans = _decide(ctx, destination, copies.backups, holds_at_destination(session, copies))
         _say(destination, plans)
         retention = _all_of(plans)
         remains = (b for b in copies.remains if b.record.instance == ctx.instance)

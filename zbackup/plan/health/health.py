@@ -144,7 +144,7 @@ def _age(facts: Facts, expected: Expected) -> Finding | None:
 
 
 def _by_then(expected: Expected, newest: datetime, count: int) -> datetime:
-    """Tell when so many more should have been taken."""
+    """Tell when `count` more should have been taken."""
     if expected.snapshot_slots:
         return expected.snapshot_slots.after(newest, count)
     return newest + count * timedelta(seconds=expected.snapshot_every or 0)

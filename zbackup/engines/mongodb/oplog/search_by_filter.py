@@ -70,8 +70,8 @@ def search(
     """
     size, end = log.size()[0], OpTime.of(oplog.last(log))
     if before:
-        held = OpTime.of(oplog.first(before))
-        end = min(end, OpTime(held.seconds, max(0, held.increment - 1), held.term))
+        first = OpTime.of(oplog.first(before))
+        end = min(end, OpTime(first.seconds, max(0, first.increment - 1), first.term))
     for entry in entries(log.raw(_question(wanted, end)), pending):
         if wanted.admits(entry):
             yield entry

@@ -40,7 +40,7 @@ _QUERY_COMPRESSED: Final = b"\xa5"
 def search(files: Sequence[Path], wanted: LogFilter, told: Told = nobody) -> Iterator[LogEntry | LogRead]:
     """The transactions that are wanted, in log order, and behind those of each file what was read of it.
 
-    `files` are of one log, oldest first. One that ends before the position `wanted.after` was begun anew
+    `files` are of one log, oldest first. One that ends before the position `wanted.after` was begun again
     (RESET BINARY LOGS), and is read from its beginning. A file that is damaged, encrypted or gone
     does not keep the others from being read: its LogRead says so, and one of its own where files are missing
     between two. `told` hears how far the reading is.
@@ -222,7 +222,7 @@ def _always(_: Span) -> bool:
 
 
 class Finder:
-    """Finds the next place of some bytes, going forward; with `fold`, of small letters, whatever their case.
+    """Finds the next offset of some bytes, going forward; with `fold`, of small letters, whatever their case.
 
     A mapped file's own find compares byte by byte.
     """
@@ -233,7 +233,7 @@ class Finder:
         self._chunk, self._base = b"", 0
 
     def at(self, start: int) -> int:
-        """The first place from `start` on; one behind the data's end if there is none."""
+        """The first offset from `start` on; one behind the data's end if there is none."""
         if self._found >= start:
             return self._found
         base, chunk = self._base, self._chunk

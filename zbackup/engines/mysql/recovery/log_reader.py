@@ -126,7 +126,7 @@ class MysqlLogReader:
 
         Raise NotRecoverable when the log has a gap, is another server's, or the base is already past it.
         """
-        stop = effective_stop(base[0].engine, stop)
+        stop = effective_stop(base.record.engine, stop)
         start = end_of(*base)
         point = find_stop_behind_base(start, covered_files(*base), log, stop, anchors)
         stops = find_unreplayable(covered_files(*log), start, point.stop)
@@ -138,6 +138,6 @@ class MysqlLogReader:
             out_of_order=point.out_of_order,
             effective_target=time_of(stop),
             later=point.later,
-            outside=tables_outside(base[0], covered_files(*base)[-1], covered_files(*log), point),
+            outside=tables_outside(base.record, covered_files(*base)[-1], covered_files(*log), point),
             stopped=stops[0] if stops else None,
         )

@@ -25,9 +25,9 @@ from zbackup.engines.mysql.recovery.added_log import add_log
 from zbackup.engines.mysql.recovery.adopt import adopt, forget_replication
 from zbackup.engines.mysql.recovery.check_tables import check_tables
 from zbackup.engines.mysql.recovery.covered_log import covered_files, end_of, is_readable
-from zbackup.engines.mysql.recovery.log_source import log_source
 from zbackup.engines.mysql.recovery.replay import LogRange, applier_threads
 from zbackup.engines.mysql.recovery.replay_bounds import effective_stop, find_stop_behind_base, tables_outside
+from zbackup.engines.mysql.recovery.replication_source import replication_source
 from zbackup.engines.mysql.recovery.skip import Hole
 from zbackup.engines.mysql.recovery.verify_replay import (
     as_it_is,
@@ -244,7 +244,7 @@ class MysqlRecovery:
         recorded, version = log.record.server, log.record.server_version
         for stretch in hole.around(span) if hole else (span,):
             with (
-                log_source(temporary.process, stretch, recorded, version) as source,
+                replication_source(temporary.process, stretch, recorded, version) as source,
                 temporary.progressing() as told,
             ):
                 replay_mariadb.replay(temporary.connection, source, stretch, progress, told)
