@@ -127,13 +127,14 @@ class Record:
     name: str = field(default="", compare=False)
 
     def fact(self, name: str) -> str:
-        """Tell what a temporary server needs to know.
-
-        Raise VerificationFailed, naming it, if it is not there.
-        """
+        """Return what a temporary server needs to know. Raise VerificationFailed if it is not there."""
         if name not in self.server:
             raise VerificationFailed(f"the record of {self.called} does not say {name}")
         return self.server[name]
+
+    @property
+    def as_of_or_taken(self) -> datetime:
+        return self.as_of or self.taken
 
     @property
     def called(self) -> str:
@@ -142,14 +143,12 @@ class Record:
 
     @property
     def blockers(self) -> tuple[str, ...]:
-        """Return why no log leads on from the backup, so that no moment can be reached from it; () for
-        nothing."""
+        """Return why no moment can be reached from the backup, as no log leads on; () for nothing."""
         return tuple(self.server.get("blockers", "").splitlines())
 
     @property
     def breaks_log(self) -> bool:
-        """Tell whether the log may lack what was committed when this was taken, so that none leads
-        across it."""
+        """Tell whether the log may lack what was committed when this was taken: none leads across it."""
         return any(not blocker.startswith(OF_DATA_ALONE) for blocker in self.blockers)
 
     @property
