@@ -21,7 +21,7 @@ FILE = "daemon.json"
 VERSION = 1
 
 _MOST = 10**12
-"""Of seconds, and of failures: no number that nobody can show."""
+"""The most seconds, and failures: no number that nobody can show."""
 
 Failures = Annotated[int, Field(ge=0, lt=_MOST, strict=True)]
 Seconds = Annotated[float, Field(gt=-_MOST, lt=_MOST, strict=True)]

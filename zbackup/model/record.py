@@ -51,17 +51,17 @@ REPLAY_STOPS = "replay_stops"
 """In Record.server: what is in the log behind the backup before and cannot be replayed, a line each."""
 
 OF_DATA_ALONE = ("InnoDB's redo log is disabled", "innodb_flush_log_at_trx_commit = 0")
-"""How those blockers begin that leave the server's log whole: others lead across such a backup."""
+"""Beginnings of the blockers that leave the server's log whole: others lead across such a backup."""
 
 ENDS_LOG = ("the binlog is off", "this server runs alone and keeps no oplog")
-"""How those blockers begin with which the log is whole up to its end, and goes on no farther."""
+"""Beginnings of the blockers with which the log is whole up to its end, and goes on no farther."""
 
 LEAVES_OUT = (
     "this replica does not log what it applies",
     "the binlog leaves databases out",
     "the binlog is kept inside InnoDB",
 )
-"""How those blockers begin with which the log goes on, and lacks what was committed."""
+"""Beginnings of the blockers with which the log goes on, and lacks what was committed."""
 
 LOG_ENDED = "log_ended"
 """In Record.server: why the server wrote no log any more when its log was kept. What it wrote is in none."""
@@ -211,7 +211,7 @@ class Record:
 
 
 PROPERTIES = frozenset(("version", *(f.name for f in fields(Record) if f.compare)))
-"""What to_properties writes, without the prefix and without the numbers of chunks."""
+"""Names that to_properties writes, without the prefix and without the numbers of chunks."""
 
 
 def to_properties(record: Record) -> dict[str, str]:

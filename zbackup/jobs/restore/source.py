@@ -17,7 +17,7 @@ from zbackup.model.transaction_name import TransactionName
 from zbackup.plan.recovery.as_it_is import find_backup, newest_labelled
 
 LATEST = "latest"
-"""What is asked for to have all there is: at a destination what arrived, here what is in the server's log."""
+"""The word that asks for all there is: at a destination what arrived, here what is in the server's log."""
 
 
 @dataclass(frozen=True, slots=True)

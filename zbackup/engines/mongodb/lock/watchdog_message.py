@@ -8,10 +8,10 @@ from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.watchdog import tls_of
 
 ASKING = "asking"
-"""What the watchdog is told before the lock is asked for: until then a lock is somebody else's."""
+"""The word to the watchdog before the lock is asked for: until then a lock is somebody else's."""
 
 LOCKED = "locked"
-"""What the watchdog is told when the lock was granted: from now on the ceiling counts."""
+"""The word to the watchdog when the lock was granted: from now on the ceiling counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
