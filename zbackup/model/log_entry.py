@@ -11,7 +11,7 @@ from zbackup.model.log import Transaction
 Kind = Literal["ddl", "drop", "truncate", "partition", "insert", "update", "delete"]
 
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
-"""What can be done to a table. A drop and a truncate are DDL, too.
+"""Kinds of changes of a table. A drop and a truncate are DDL, too.
 
 So is `partition`: one was dropped, exchanged or made a table, and its rows went with it.
 """

@@ -9,7 +9,7 @@ from zbackup.model.cron import Cron
 JobKind = Literal["reconcile", "snapshot", "prune", "ship", "verify", "drill", "watch", "leases"]
 
 Job = str
-"""What the daemon does: a JobKind on an instance, or `prune:NAME`, `verify:NAME` and `drill:NAME` at a
+"""A job of the daemon's: a JobKind on an instance, or `prune:NAME`, `verify:NAME` and `drill:NAME` at a
 destination."""
 
 

@@ -63,7 +63,7 @@ class ZfsFacts:
 
 
 def pool(line: str) -> Pool:
-    """From one line of `zpool list` with POOL_COLUMNS. Pure."""
+    """Parse one line of `zpool list` with POOL_COLUMNS. Pure."""
     name, size, free, fragmentation, health, readonly = line.split("\t")
     return Pool(
         name=name,

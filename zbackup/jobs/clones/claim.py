@@ -23,8 +23,8 @@ from zbackup.proc.safe_path import require_only_roots
 
 ROOT = "zbackup:clones"
 CLONE_PROPERTIES = {"canmount": "noauto", "readonly": "off", "exec": "off", "setuid": "off", "devices": "off"}
-"""What clones are made with. Nothing in them is to be run: they hold what their server's user put there, or
-who shipped them, and a server that is told to load a plugin from there must not."""
+"""Properties that clones are made with. Nothing in them is to be run: they hold what their server's user put
+there, or who shipped them, and a server that is told to load a plugin from there must not."""
 LOOPBACK = "127.0.0.1"
 
 

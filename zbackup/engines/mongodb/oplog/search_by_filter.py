@@ -28,7 +28,7 @@ _DDL: Final[tuple[Kind, ...]] = ("ddl",)
 _DROP: Final[tuple[Kind, ...]] = ("ddl", "drop")
 _TRUNCATE: Final[tuple[Kind, ...]] = ("ddl", "truncate")
 _BUCKETS: Final = "system.buckets."
-"""Where a time series keeps what it holds."""
+"""The beginning of the names of collections that hold the buckets of a time series."""
 
 _SHOWN: Final = 1 << 14
 _MARGIN: Final = timedelta(minutes=10)

@@ -44,7 +44,7 @@ _NO_TABLE: Final = b"\xff\xff\xff\x00\x00\x00"
 _QUERY_HEAD: Final = Struct("<I 4x B 2x H")
 _QUERY_FIXED: Final = 13
 _LOAD_FIXED: Final = 13
-"""What a statement that loads a file has more: the file's number and where its name is in the text."""
+"""Bytes that a statement that loads a file has more: the file's number and where its name is in the text."""
 
 _EXECUTE_LOAD_QUERY: Final = 18
 _PLAIN: Final = frozenset({*events.BEGINS, events.XID, events.INTVAR, events.RAND, events.USER_VAR})
@@ -54,10 +54,10 @@ _FRAME: Final = (b"BEGIN", b"COMMIT")
 _LONGEST_FRAME: Final = max(map(len, _FRAME))
 _UNTOLD: Final = ("BEGIN", "SAVEPOINT", "ROLLBACK", "COMMIT")
 _SHOWN: Final = 1 << 14
-"""So much of a statement's text is kept."""
+"""Bytes of a statement's text that are kept."""
 
 _LOOKED_AT: Final = 4 * LONGEST
-"""So much of an event that was compressed: rows are not, and what is in front of a statement is shorter."""
+"""Bytes of a compressed event that are read: rows are not, and what is in front of a statement is shorter."""
 
 _MOST_NAMES: Final = 65_536
 _names: dict[bytes, str] = {}
@@ -73,14 +73,14 @@ class Contents:
     by_text = prepared = False
     renames: tuple[tuple[str, str], ...] = ()
     annotated: tuple[tuple[Buffer, int, int], ...] = ()
-    """Where texts stand that are only read if the transaction is shown."""
+    """Positions of texts that are only read if the transaction is shown."""
 
     def __init__(self) -> None:
         self.tables: dict[str, int] = {}
         self.maps: dict[bytes, str] = {}
 
     def entry(self, transaction: Transaction, size: int) -> LogEntry:
-        """In the words of the rest of zbackup."""
+        """Convert to the model's types."""
         for data, at, end in self.annotated:
             self.say(_text(data, at, end))
         return LogEntry(

@@ -66,7 +66,7 @@ class SeenStops:
 
 
 LIVE: Final = SeenStops()
-"""Of the servers that this process watches."""
+"""Stops that were seen in the logs of the servers that this process watches."""
 
 
 def find_unreplayable(

@@ -1,4 +1,4 @@
-"""From a backup's files and a later holder of the log to a server as of the target."""
+"""Recover a server as of the target from a backup's files and a later holder of the log."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence

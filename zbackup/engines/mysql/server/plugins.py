@@ -19,7 +19,8 @@ NATIVE_PASSWORD = "mysql_native_password"
 """Built in, off by default in MySQL 8.4, gone in 9.0 (MySQL manual, "Native Pluggable Authentication")."""
 
 KEY_FILE = "file_key_management_"
-"""How MariaDB's plugin of that name finds the keys. What protects the key file is recorded as a file only."""
+"""The beginning of the variables by which MariaDB's plugin of that name finds the keys. What protects the key
+file is recorded as a file only."""
 
 
 def plugins(connection: Connection, server: Dialect, variables: Mapping[str, str]) -> dict[str, str]:
