@@ -3,12 +3,16 @@
 import json
 import re
 from pathlib import Path
+from typing import cast
 
 import pytest
+from bson.timestamp import Timestamp
 
-from bench import disaster, report
+from bench import disaster, disaster_mongodb, report
+from bench.disaster_mongodb_ways import Scene
 from bench.disaster_turns import Asked, Rows, Spent, asked_for, in_turn, noting
 from bench.standstill import standstill
+from tests.lab.demo_mongodb import Stage
 
 DRAWN_FIRST = ("mariadb-10.11", "destroyed")
 
@@ -20,6 +24,15 @@ def test_what_is_much_work_is_measured_of_small_ones_or_where_it_is_named() -> N
     assert disaster.scenes_of("mysql-9.7", 10, ["far"]) == ["far"]
     assert disaster.scenes_of("mongodb-6.0", 0.3, None) == ["dropped", "destroyed", "taking"]
     assert disaster.scenes_of("mongodb-6.0", 0.3, ["host"]) == []
+
+
+@pytest.mark.parametrize(("gib", "ways"), [(3.0, {"zbackup", "pymongo"}), (10.0, {"zbackup"})])
+def test_no_dump_of_mongodb_is_taken_or_loaded_for_which_nobody_waits(gib: float, ways: set[str]) -> None:
+    made = cast(Stage, object())
+    dump = disaster_mongodb.dump_below(Path("/others"), gib)
+    scene = Scene(made=made, base="b", last=Timestamp(1, 1), dump=dump, wanted={})
+    assert disaster_mongodb.takes(made, dump).keys() == ways
+    assert disaster_mongodb.turns(scene).keys() == ways | {"hand, applyOps"}
 
 
 def test_a_guest_is_told_what_is_asked_for() -> None:
