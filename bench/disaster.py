@@ -4,10 +4,11 @@
                               [--server mongodb-6.0] [--scene destroyed]
 
 Runs `bench.disaster_in_guest` (of MongoDB `bench.disaster_mongodb`) in the lab for each server and size, and
-writes docs/reference/disaster.json, the plot beside it, and the tables. `--gib 3` takes a quarter of an hour
-for each server, `--gib 10` half an hour and 75 GiB of disk (`--rounds 1 --scene destroyed`). Up to half a GiB
-cold caches and copies on another host and in a bucket are measured, too; of more than that, where
-`--scene cold` or `--scene far` says so. What is not measured stays as it was.
+writes docs/reference/disaster.json, the plot beside it, and the tables. Without `--server` all three are
+measured, MongoDB too. With `--rounds 1 --scene destroyed` 3 GiB take a quarter of an hour for each server,
+and 10 GiB half an hour and 75 GiB of disk; above 3 GiB no dump is taken. Up to half a GiB cold caches and
+copies on another host and in a bucket are measured, too; of more than that, where `--scene cold` or
+`--scene far` says so. What is not measured stays as it was.
 """
 
 import argparse

@@ -43,7 +43,7 @@ def documented() -> list[str]:
 
 def test_there_are_documented_commands() -> None:
     assert {" replay", " disaster"} <= {text.rpartition(" -")[0].partition(" -")[0] for text in documented()}
-    assert " disaster --gib 10" in documented()
+    assert " disaster --server mysql-9.7 --gib 3" in documented()
 
 
 @pytest.mark.parametrize("text", documented())
