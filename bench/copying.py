@@ -95,7 +95,8 @@ def measure(
 
 def beside_the_best_dump(found: Sequence[tuple[str, str, float, float]]) -> list[list[str]]:
     """What, how, seconds and CPU seconds, with their ratio to those of the better dump; dumps come first."""
-    wall_of_dump, cpu_of_dump = (min(row[column] for row in found[:2]) for column in (2, 3))
+    wall_of_dump = min(wall for _, _, wall, _ in found[:2])
+    cpu_of_dump = min(cpu for _, _, _, cpu in found[:2])
     return [
         [what, how, f"{wall:.1f}", f"{wall_of_dump / wall:.2f}", f"{cpu:.1f}", f"{cpu_of_dump / cpu:.2f}"]
         for what, how, wall, cpu in found
