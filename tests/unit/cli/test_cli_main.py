@@ -35,6 +35,12 @@ def no_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "/nonexistent/zbackup.toml")
 
 
+def test_every_command_that_asks_can_be_told_so_in_two_letters() -> None:
+    listed = (ROOT / "docs/reference/commands.md").read_text().splitlines()
+    options = [line for line in listed if re.match(r"  (-\w, )?--yes  ", line)]
+    assert len(options) >= 6 and {line[:11] for line in options} == {"  -y, --yes"}
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_an_example_and_json(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke([*command.split(), "--help"]) == 0
