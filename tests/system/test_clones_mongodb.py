@@ -181,6 +181,8 @@ def _one_transaction_is_taken_back(house: MongoHouse, client: Client, copies: Pa
         orders.update_one({"_id": 13}, {"$set": {"state": "right"}})
         words = typed("undo-a-transaction.md", "zbackup log docs", {"docs": "shop"})
         *_, entry = house.log(*words[1:])[0]
+        rows = house.zb("log", "--rows", entry["start"]).out.splitlines()
+        assert len(rows) == entry["events"] and '"op": "i"' in rows[-1] and '"_id": "new"' in rows[-1]
         wrong = hashes(client)["shop.orders"]
         here = {"docs": "shop", "1714557720,3": entry["start"]}
         if kept:  # without, a server is restored each time
