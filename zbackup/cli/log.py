@@ -29,7 +29,8 @@ HELP = f"""Show what happened: which transaction did what to which table, and wh
 One line a transaction, in the order of the log: when it was committed, its GTID, its position, what it did,
 how large it is, and the statement, where the log has it. A narrow terminal has two: when and what, then the
 names. Read from the server's own log files, and from snapshots for what the server has purged; no server is
-asked. The last line is the command that restores to just before the last one that is shown.
+asked, but for MongoDB's oplog. The last line is the command that restores to just before the last one that is
+shown.
 
 Where the log holds statements instead of rows (binlog_format STATEMENT or MIXED), tables are those that the
 statement's text names, and "by text" is said: triggers and functions may have changed others.
