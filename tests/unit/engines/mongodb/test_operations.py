@@ -9,7 +9,8 @@ import bson
 import pytest
 from bson.timestamp import Timestamp
 
-from tests.unit.engines.mongodb.recovered import FIRST, Story
+from tests.unit.engines.mongodb.archived_set import FIRST
+from tests.unit.engines.mongodb.recovered import Story
 from tests.unit.engines.mongodb.test_oplog_parts import entry
 from zbackup.engines.mongodb.oplog.operations import operations
 from zbackup.engines.mongodb.options import ConnectOptions
