@@ -1,7 +1,6 @@
-"""A log between a base and a moment: a temporary table, an import, GTIDs, a reset, three origins."""
+"""A log between a base and a moment: a temporary table, GTIDs, a reset, three origins."""
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from datetime import datetime
@@ -75,47 +74,6 @@ class TestSwitch:
             with house.clone(report) as clone:
                 assert portrait(clone) == like
             house.destroy(name)
-
-
-@pytest.mark.told_with("mariadb-10.11", "mysql-9.7-no-gtid")
-class TestImport:
-    """A file that is brought in is in no log: what came behind it takes a backup that was taken behind it."""
-
-    def test_a_table_s_file_that_was_imported_is_a_gap_that_names_it_until_the_next_base(
-        self, house: House
-    ) -> None:
-        server = house.server
-        server.sql("CREATE TABLE shop.brought ENGINE=InnoDB SELECT 1 AS id")
-        file = server.settings.datadir / "shop" / "brought.ibd"
-        with server.connect(database="shop") as session, session.cursor() as cursor:
-            cursor.execute("FLUSH TABLES brought FOR EXPORT")
-            kept = {path: path.read_bytes() for path in (file, file.with_suffix(".cfg"))}
-            owner = file.stat()
-            cursor.execute("UNLOCK TABLES")
-            house.snapshot()
-            before, sums = next_second(), server.checksum(SHOP)
-            cursor.execute("ALTER TABLE brought DISCARD TABLESPACE")
-            for path, content in kept.items():
-                path.write_bytes(content)
-                os.chown(path, owner.st_uid, owner.st_gid)
-            cursor.execute("ALTER TABLE brought IMPORT TABLESPACE")
-        server.sql("UPDATE shop.customers SET email = CONCAT('behind', id)")
-        entry = house.log("--table", "shop.brought", "--kind", "ddl", "--since", "-1h")[0][-1]
-        name, behind = entry["gtid"] or entry["start"], next_second()
-        said = house.zb(*house.restoring(behind, "never"), "-q").refused(5)
-        assert "cannot be replayed: IMPORT TABLESPACE" in said and f"--before {name}" in said
-        gaps = [each["why"] for each in house.zb("window", "--json").data[0]["gaps"]]
-        assert [why for why in gaps if f"{name} cannot be replayed: IMPORT TABLESPACE" in why]
-        report = house.restore(before, "before-import")
-        with house.clone(report) as clone:
-            assert checksums(clone, list(sums)) == sums
-        base = house.snapshot()
-        report = house.restore("now", "after-import")
-        assert report["base"]["backup"] == base["backup"]
-        with house.clone(report) as clone:
-            tables = [*SHOP, "shop.brought"]
-            assert checksums(clone, tables) == server.checksum(tables)
-        house.destroy("before-import", "after-import")
 
 
 @pytest.mark.told_with("mysql-9.7-no-gtid")

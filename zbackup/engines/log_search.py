@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
 from zbackup.model.backup import BackupFiles
-from zbackup.model.log import Searched, Transaction
+from zbackup.model.log import ClusterTime, Searched, Transaction
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Told, nobody
 from zbackup.model.recovery import Files
 from zbackup.model.transaction_name import TransactionName
@@ -61,3 +61,10 @@ class ServerSearch(Protocol):
 
     def on_clone(self, files: Files, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
         """Search the log in a clone's files, by a temporary server on them."""
+
+    def images(self, at: ClusterTime, files: Files | None = None) -> Iterator[str]:
+        """The operations of one transaction, in lines for people in the engine's own words.
+
+        Of the log in a clone's `files`, or of the running server's (None). Raise NotRecoverable, before the
+        first line, when it is not in that log; DatabaseError and Refused as for `live`.
+        """

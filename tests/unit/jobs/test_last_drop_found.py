@@ -56,7 +56,7 @@ class Log:
         return "the target"
 
     def context(self, *, reads_files: bool = True) -> Context:
-        files, server = SimpleNamespace(), SimpleNamespace(live=print, on_clone=print)
+        files, server = SimpleNamespace(), SimpleNamespace(live=print, on_clone=print, images=print)
         progress = SimpleNamespace(note=self.notes.append)
         return cast(
             Context,

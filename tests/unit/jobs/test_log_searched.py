@@ -11,12 +11,20 @@ import pytest
 
 from tests.unit.plan.histories import at_hour, made
 from zbackup.jobs.context import Context
+from zbackup.jobs.log.log import rows_of
 from zbackup.jobs.restore import known_logs, search_log
 from zbackup.jobs.restore.search_log import in_one_backup, require_all_read, search_further
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.clone import Clone
-from zbackup.model.errors import DatabaseError, NotRecoverable, Refused, VerificationFailed, ZbackupError
-from zbackup.model.log import LogSpan, Transaction
+from zbackup.model.errors import (
+    DatabaseError,
+    NotRecoverable,
+    Refused,
+    UsageError,
+    VerificationFailed,
+    ZbackupError,
+)
+from zbackup.model.log import ClusterTime, LogSpan, Transaction
 from zbackup.model.log_entry import LogFilter, LogRead, Told
 from zbackup.model.relocation import Relocation
 from zbackup.model.target import BeforeTransaction
@@ -64,7 +72,9 @@ class Host:
         phase = lambda *said: self.told.append(said)  # noqa: E731
         progress = SimpleNamespace(phase=phase, advance=phase, note=lambda _: None)
         recovery = SimpleNamespace(check_program=self._check)
-        server = SimpleNamespace(live=lambda wanted: self._history((), wanted), on_clone=self._on_clone)
+        server = SimpleNamespace(
+            live=lambda wanted: self._history((), wanted), on_clone=self._on_clone, images=self._images
+        )
         made_of = SimpleNamespace(instance="shop", catalog=lambda: catalog, log_reader=reader)
         made_of.progress, made_of.recovery = progress, recovery
         made_of.log_search = self.search if self.reads_files else server
@@ -105,6 +115,16 @@ class Host:
     def _on_clone(self, files: BackupFiles, wanted: LogFilter) -> Iterator[Any]:
         assert self.locked
         yield from self._history([files], wanted)
+
+    def _images(self, at: ClusterTime, files: BackupFiles | None = None) -> Iterator[str]:
+        assert bool(files) is self.locked
+        name = files.record.backup if files else "server"
+        for line in (f"{name} has {at}", "more"):
+            if name in self.failing:
+                raise self.failing[name]
+            yield line
+            if f"rest of {name}" in self.failing:
+                raise self.failing[f"rest of {name}"]
 
     @contextmanager
     def _locked(self, _: object, name: str, __: str) -> Iterator[None]:
@@ -294,6 +314,28 @@ def test_in_one_backup_its_own_log_is_read(monkeypatch: pytest.MonkeyPatch, *, r
     found = list(in_one_backup(host.ctx, host.ctx.catalog(), BACKUPS[1], LogFilter()))
     assert [each.name for each in found if isinstance(each, LogRead)] == ["backup-2"]
     assert bool(host.clones) != reads_files
+
+
+def test_one_transaction_is_asked_of_the_server_or_of_the_oldest_backup_that_has_it(servers: Host) -> None:
+    def rows(number: int) -> list[str]:
+        return list(rows_of(servers.ctx, ClusterTime(number, 50)))
+
+    assert rows(9) == ["server has 9,50", "more"] and servers.clones == []
+    servers.failing = {"rest of server": DatabaseError("lost")}
+    with pytest.raises(DatabaseError, match="lost"):
+        rows(3)
+    assert servers.clones == [], "what was told is not told again"
+    for failure in (DatabaseError("down"), Refused("down"), NotRecoverable("down")):
+        servers.failing = {"server": failure}
+        assert rows(3) == ["backup-3 has 3,50", "more"] and not servers.locked
+        with pytest.raises(NotRecoverable, match=r"^9,50 is in no backup's log, and down$"):
+            rows(9)
+    assert {clone.name for clone in servers.clones} == {"shop-search"}
+
+
+def test_a_cluster_time_names_nothing_in_a_binary_log(files: Host) -> None:
+    with pytest.raises(UsageError, match=r"7,1 is a cluster time, as MongoDB has them: write a GTID"):
+        list(rows_of(files.ctx, ClusterTime(7, 1)))
 
 
 def test_who_follows_reads_the_newest_part_brought_up_to_date(files: Host) -> None:

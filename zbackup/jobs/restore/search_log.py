@@ -1,8 +1,10 @@
 """Search the logs of an instance for what happened: the server's own, and what its backups hold of it."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain, islice
 
 from zbackup.catalog.local import Catalog
 from zbackup.engines.log_search import FileSearch, ServerSearch
@@ -15,8 +17,9 @@ from zbackup.jobs.restore.locate_transaction import search_by_name
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.clone import Clone
 from zbackup.model.errors import DatabaseError, NotRecoverable, Refused, VerificationFailed, ZbackupError
-from zbackup.model.log import position_of
+from zbackup.model.log import ClusterTime, position_of
 from zbackup.model.log_entry import Kind, LogEntry, LogFilter, LogRead
+from zbackup.model.recovery import Files
 from zbackup.model.target import BeforeTransaction
 from zbackup.plan.clones.clone_name import search_name
 from zbackup.plan.recovery.coverage import log_known
@@ -80,6 +83,39 @@ def in_one_backup(ctx: Context, catalog: Catalog, backup: Backup, wanted: LogFil
         yield from _on_a_clone(ctx, search, catalog, backup, wanted)
     else:
         yield from _in_files(ctx, search, [backup.files(catalog.all_datasets)], wanted)
+
+
+def images_by_servers(ctx: Context, search: ServerSearch, at: ClusterTime) -> Iterator[str]:
+    """The operations of one transaction, by the running server, or by one on a clone of a backup.
+
+    Raise NotRecoverable when neither has it.
+    """
+    ctx.progress.phase("reading", "the server's own log")
+    try:
+        lines = _begun(search.images(at))
+    except (DatabaseError, Refused, NotRecoverable) as problem:
+        why = str(problem)
+    else:
+        yield from lines
+        return
+    catalog = ctx.catalog()
+    held = [b for log in known_logs(ctx, catalog) for b in log.backups if _holds(b, at)]
+    if not held:
+        raise NotRecoverable(f"{at} is in no backup's log, and {why}")
+    # The oldest has the most of what was written before.
+    oldest = min(held, key=lambda b: b.createtxg)
+    with working_on(ctx, search_name(ctx.instance), "zbackup log"), _clone_of(ctx, catalog, oldest) as files:
+        yield from search.images(at, files)
+
+
+def _begun(lines: Iterator[str]) -> Iterator[str]:
+    """The same lines, of which the first was asked for: what keeps all of them from being told is raised."""
+    return chain(list(islice(lines, 1)), lines)
+
+
+def _holds(backup: Backup, at: ClusterTime) -> bool:
+    first, last = position_of(backup.record.log_from), position_of(backup.record.log_to)
+    return first[:2] <= (at.seconds, at.increment) <= last[:2]
 
 
 def sooner(backups: Sequence[Backup], wanted: LogFilter) -> list[Backup]:
@@ -230,6 +266,13 @@ def _locked(ctx: Context, found: Iterator[EntryOrRead]) -> Iterator[EntryOrRead]
 def _on_a_clone(
     ctx: Context, search: ServerSearch, catalog: Catalog, backup: Backup, wanted: LogFilter
 ) -> Iterator[EntryOrRead]:
+    with _clone_of(ctx, catalog, backup) as files:
+        yield from search.on_clone(files, wanted)
+
+
+@contextmanager
+def _clone_of(ctx: Context, catalog: Catalog, backup: Backup) -> Iterator[Files]:
+    """Files of a backup, on a clone. Whoever asks holds the lock of a search's name."""
     name = search_name(ctx.instance)
     ctx.recovery.check_program(backup.record)
     ctx.progress.phase("reading", f"the log in {backup.name}, by a server on a clone")
@@ -244,4 +287,4 @@ def _on_a_clone(
         backup=backup.name,
     )
     with log_clone(ctx, catalog, clone, backup, keep=False) as made:
-        yield from search.on_clone(made[0], wanted)
+        yield made[0]

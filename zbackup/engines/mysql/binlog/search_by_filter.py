@@ -186,13 +186,13 @@ def _always(_: Span) -> bool:
 
 
 class Finder:
-    """Finds the next offset of some bytes, going forward; with `fold`, of small letters, whatever their case.
+    """Finds the next offset of some bytes, going forward.
 
     A mapped file's own find compares byte by byte.
     """
 
-    def __init__(self, data: Buffer, wanted: bytes, *, fold: bool = False) -> None:
-        self._data, self._wanted, self._fold = data, wanted, fold
+    def __init__(self, data: Buffer, wanted: bytes) -> None:
+        self._data, self._wanted = data, wanted
         self._found = -1
         self._chunk, self._base = b"", 0
 
@@ -208,7 +208,6 @@ class Finder:
                 break
             at = max(start, base + max(0, len(chunk) - len(self._wanted) + 1)) if chunk else start
             base, chunk = at, self._data[at : at + _CHUNK]
-            chunk = chunk.lower() if self._fold else chunk
             if len(chunk) < len(self._wanted):
                 self._found = len(self._data) + 1
                 return self._found
