@@ -52,7 +52,7 @@ def _told_with(test: pytest.Item, said: tuple[str, ...]) -> tuple[str, ...]:
 def _is_wanted(item: pytest.Item | pytest.Collector, wanted: str | None) -> bool:
     if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
         return True
-    name = item.callspec.params.get("variant")
-    if name is None:
+    said, name = of_namespace(vars(item.module), item.module.__name__), item.callspec.params.get("variant")
+    if name is None or not said.all:
         return True
-    return name == wanted if wanted else name in of_namespace(vars(item.module), item.module.__name__).usual
+    return name == wanted if wanted else name in said.usual

@@ -27,16 +27,16 @@ CUT: list[tuple[str, LockKind, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("variant", "kind", "flush"), some(CUT, CUT[1], CUT[2], CUT[3]))
+@pytest.mark.parametrize(("named", "kind", "flush"), some(CUT, CUT[1], CUT[2], CUT[3]))
 def test_files_cut_off_under_a_lock_recover_to_what_their_binlog_names(
-    room: Path, variant: str, kind: LockKind, flush: int
+    room: Path, named: str, kind: LockKind, flush: int
 ) -> None:
     """A killed server leaves its files as they were at one instant, as an atomic snapshot has them.
 
     Not on tmpfs: there MariaDB maps its redo log into memory, where nothing is ever behind.
     """
-    flavour, gtid = SERVERS[variant]
-    home = room / f"cut-{variant}-{kind}"
+    flavour, gtid = SERVERS[named]
+    home = room / f"cut-{named}-{kind}"
     with start(home, flavour, gtid, f"--innodb-flush-log-at-trx-commit={flush}", "--sync-binlog=0") as cut:
         cut.sql("CREATE TABLE shop.work (id BIGINT AUTO_INCREMENT PRIMARY KEY, t DOUBLE) ENGINE=InnoDB")
         zbackup = engine_of(cut, kind=kind, hold=20)
