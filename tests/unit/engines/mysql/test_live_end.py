@@ -30,7 +30,7 @@ def newest(tmp_path: Path) -> BackupFiles:
         (tmp_path / where / "binlog.index").write_text("./binlog.000001\n")
     facts = {"log_bin_basename": "/live/binlog", "log_bin_index": "/live/binlog.index"}
     record = replace(PLAIN, log_to=f"binlog.000001:{builder.written[1].end}", server=facts)
-    return record, Relocation((("/live", str(tmp_path / "held")),))
+    return BackupFiles(record, Relocation((("/live", str(tmp_path / "held")),)))
 
 
 def live(tmp_path: Path) -> Relocation:
