@@ -82,7 +82,7 @@ def test_an_interrupted_stream_goes_on_where_its_token_or_its_snapshot_is_known(
         name="a", origins=tuple(Origin(name=name, guid=guid, createtxg=guid) for name, guid in known)
     )
     streams = SimpleNamespace(token=lambda text: {"good": SimpleNamespace(guid=1), "bad": None}[text])
-    begun = room._begun(cast(Any, streams), [source], Inventory(address="there", datasets=lines))
+    begun = room._header(cast(Any, streams), [source], Inventory(address="there", datasets=lines))
     assert begun == {"by token": 1, "from its beginning": 3}
 
 
