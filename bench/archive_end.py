@@ -19,6 +19,7 @@ from botocore.httpsession import URLLib3Session
 from bench.quiet import quiet
 from bench.s3_end import BUCKET
 from zbackup.config.s3 import S3
+from zbackup.config.secret import SecretRef
 from zbackup.destinations.s3.destination import S3Destination
 from zbackup.destinations.s3.encryption import KeyFiles
 from zbackup.destinations.s3.settings import StorageSettings
@@ -58,8 +59,12 @@ def destination(endpoint: str, prefix: str) -> S3Destination:
         prefix=prefix,
         instance="bench",
         bucket=BUCKET,
-        table=S3.model_construct(endpoint=endpoint, region="us-east-1", path_style=True),
-        storing=StorageSettings(keys=KeyFiles(lambda: (bytes(32),)), encrypts=True),
+        storing=StorageSettings(
+            table=S3.model_construct(
+                endpoint=endpoint, region="us-east-1", path_style=True, key=SecretRef("env", "KEY")
+            ),
+            keys=KeyFiles(lambda: (bytes(32),)),
+        ),
         now=lambda: datetime.now(UTC),
     )
 

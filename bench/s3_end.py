@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bench.quiet import quiet
 from zbackup.config.s3 import S3
+from zbackup.config.secret import SecretRef
 from zbackup.destinations.s3.destination import S3Destination
 from zbackup.destinations.s3.encryption import KeyFiles
 from zbackup.destinations.s3.layout import StreamId
@@ -32,24 +33,22 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--segment", type=int, default=0)
     parser.add_argument("--encrypted", action="store_true")
     given = parser.parse_args(argv)
-    storing = StorageSettings(
-        keys=KeyFiles(lambda: (bytes(32),)) if given.encrypted else None,
-        encrypts=given.encrypted,
-        **({"segment_size": given.segment * MIB} if given.segment else {}),
+    table = S3.model_construct(
+        endpoint=given.endpoint,
+        region="us-east-1",
+        path_style=True,
+        ca_file=Path(ca) if (ca := os.environ.get("AWS_CA_BUNDLE")) else None,
+        key=SecretRef("env", "KEY") if given.encrypted else None,
+        **({"segment": given.segment * MIB} if given.segment else {}),
     )
+    keys = KeyFiles(lambda: (bytes(32),)) if given.encrypted else None
     destination = S3Destination(
         name="bench",
         address="bench",
         prefix=f"ours-{given.segment}-{given.encrypted}",
         instance="bench",
         bucket=BUCKET,
-        table=S3.model_construct(
-            endpoint=given.endpoint,
-            region="us-east-1",
-            path_style=True,
-            ca_file=Path(ca) if (ca := os.environ.get("AWS_CA_BUNDLE")) else None,
-        ),
-        storing=storing,
+        storing=StorageSettings(table=table, keys=keys),
         now=lambda: datetime.now(UTC),
     )
     with destination.connect() as session:

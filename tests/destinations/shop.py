@@ -15,7 +15,7 @@ from tests.lab.s3_server import S3Server, client, s3_server
 from tests.lab.said import said
 from tests.unit.samples import PLAIN
 from zbackup.config.s3 import S3
-from zbackup.destinations.s3.chains import Chains
+from zbackup.config.secret import SecretRef
 from zbackup.destinations.s3.destination import S3Destination
 from zbackup.destinations.s3.encryption import KEY, KeyFiles
 from zbackup.destinations.s3.layout import StreamId
@@ -61,7 +61,7 @@ class Shop:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         cache: Path | None = None,
         ca: Path | None = None,
-        **storing: object,
+        **others: Any,
     ) -> S3Destination:
         table = S3.model_construct(
             endpoint=endpoint or self.server.endpoint,
@@ -74,19 +74,17 @@ class Shop:
             attempts=attempts,
             object_lock="GOVERNANCE" if lock_days else None,
             object_lock_days=lock_days,
+            key=SecretRef("env", "KEY") if keys else None,
+            **({"segment": SEGMENT, "uploads": 4, "max_chain": 0} | others),
         )
-        how: dict[str, object] = {"segment_size": SEGMENT, "parallel": 4, "chains": Chains()}
-        if keys:
-            how |= {"keys": KeyFiles(lambda: keys), "encrypts": True}
         return S3Destination(
             name="bucket",
             address=f"s3://{self.bucket}/{self.prefix}",
             prefix=self.prefix,
             instance="shop",
             bucket=self.bucket,
-            table=table,
             most_wait_s=0.5,
-            storing=StorageSettings(**(how | storing)),  # type: ignore[arg-type]
+            storing=StorageSettings(table=table, keys=KeyFiles(lambda: keys) if keys else None),
             now=now,
             cache=cache,
         )

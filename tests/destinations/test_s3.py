@@ -19,7 +19,6 @@ from tests.destinations.shop import (
     stream,
 )
 from tests.lab.s3_server import S3Server
-from zbackup.destinations.s3.chains import Chains
 from zbackup.model.errors import (
     BucketRefused,
     CommandFailed,
@@ -163,15 +162,15 @@ def test_two_that_begin_the_same_stream(shop: Shop) -> None:
 @pytest.mark.parametrize(
     ("rules", "goes_on"),
     [
-        (Chains(), True),
-        (Chains(most=2), True),
-        (Chains(most=1), False),
-        (Chains(share=0.9), False),
-        (Chains(share=1.1), True),
+        ({}, True),
+        ({"max_chain": 2}, True),
+        ({"max_chain": 1}, False),
+        ({"max_share": 0.9}, False),
+        ({"max_share": 1.1}, True),
     ],
 )
-def test_a_chain_ends_by_its_rules(shop: Shop, rules: Chains, goes_on: bool) -> None:
-    with shop.session(chains=rules) as session:
+def test_a_chain_ends_by_its_rules(shop: Shop, rules: dict[str, float], goes_on: bool) -> None:
+    with shop.session(**rules) as session:
         ship(session, shop, stream(11), part(11), 1)
         ship(session, shop, stream(12, 11), part(12, 11), 2)
         (line,) = session.inventory().datasets

@@ -65,14 +65,14 @@ def test_cut_and_run_again(
         shop = new_shop(server, tmp_path)
         with proxy(server.endpoint, breaking(number, fault)) as through:
             try:
-                with shop.session(endpoint=through.endpoint, attempts=1, keys=keys, parallel=1) as session:
+                with shop.session(endpoint=through.endpoint, attempts=1, keys=keys, uploads=1) as session:
                     job(session, shop, content)
             except (ConnectionFailed, BucketRefused):
                 cuts += 1
             else:
                 break
         before = shop.written()
-        with shop.session(keys=keys, parallel=2) as session:
+        with shop.session(keys=keys, uploads=2) as session:
             job(session, shop, content)
             assert session.inventory().committed == frozenset({"backup-1"})
             assert fetched(session, part(11)) == content
@@ -136,7 +136,7 @@ def test_what_does_not_pass_is_told_at_once(server: S3Server, shop: Shop, lastin
 
     with (
         proxy(server.endpoint, fault) as through,
-        shop.session(endpoint=through.endpoint, parallel=1) as session,
+        shop.session(endpoint=through.endpoint, uploads=1) as session,
         pytest.raises(BucketRefused, match=rf"put .* was refused: {lasting.code}: .*{why}") as told,
     ):
         job(session, shop, content)

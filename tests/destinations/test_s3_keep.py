@@ -12,7 +12,6 @@ from tests.destinations.shop import LINE, Shop, fetched, new_shop, part, record,
 from tests.lab.repeats import step
 from tests.lab.s3_proxy import AtChange, Fault, proxy
 from tests.lab.s3_server import S3Server
-from zbackup.destinations.s3.chains import Chains
 from zbackup.destinations.s3.session import S3Session
 from zbackup.model.backup import Backup
 from zbackup.model.errors import BucketRefused, CommandFailed, NotResumable, Refused, VerificationFailed
@@ -235,7 +234,7 @@ def test_what_is_locked_stays_and_is_said_with_its_date(shop: Shop, locking: str
 
 def test_with_versioning_no_version_stays(shop: Shop, locking: str) -> None:
     shop = replace(shop, bucket=locking)
-    with shop.session(chains=Chains(most=1)) as session:
+    with shop.session(max_chain=1) as session:
         chain(session, shop, (11, None), (21, None))
         session.remove(named(session)["backup-1"], "")
         assert set(named(session)) == {"backup-2"}

@@ -147,7 +147,7 @@ def test_a_session_that_ends_meanwhile_is_told_and_gone_on_with(shop: Shop, seaw
     said = rf"^put s3://{shop.bucket}/.* was refused: InvalidAccessKeyId: .*get a new session token$"
     with (
         proxy(seaweed.endpoint, wait) as through,
-        by(shop, over).session(endpoint=through.endpoint, parallel=1) as session,
+        by(shop, over).session(endpoint=through.endpoint, uploads=1) as session,
         pytest.raises(BucketRefused, match=said) as told,
     ):
         ship(session, shop, content, part(12, 11), 2)

@@ -45,6 +45,14 @@ TESTS: dict[str, tuple[str, ...]] = {
         *(f"tests/unit/engines/mongodb/test_{name}.py" for name in ("looking", "written_down")),
         "tests/unit/engines/test_watchdogs.py",
     ),
+    **dict.fromkeys(
+        ("zbackup/engines/watchdog.py", "zbackup/engines/marker_file.py"),
+        (
+            *(f"tests/unit/engines/mysql/test_{name}.py" for name in ("applier", "orders")),
+            *(f"tests/unit/engines/mongodb/test_{name}.py" for name in ("lock_watchdog", "written_down")),
+            "tests/unit/engines/test_watchdogs.py",
+        ),
+    ),
     "zbackup/engines/mysql/binlog/find_stop.py": ("tests/unit/engines/binlog", "tests/unit/engines/mysql"),
     "zbackup/destinations/copies.py": ("tests/unit/destinations", "tests/fast/test_shipping.py"),
     "zbackup/destinations/zfs_archive.py": ("tests/unit/destinations/test_zfs_archive.py",),

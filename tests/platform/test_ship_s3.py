@@ -19,7 +19,6 @@ from tests.lab.s3_rights import denied
 from tests.lab.s3_server import ACCESS, SECRET, S3Server, client, s3_server
 from tests.platform.bucket import Bucketed
 from tests.platform.test_ship_program import LIMIT_S, ZBACKUP, until
-from zbackup.destinations.s3.chains import Chains
 from zbackup.jobs.journal import Journal
 from zbackup.jobs.ship.ship import preview, ship
 from zbackup.model.errors import Diverged
@@ -91,7 +90,7 @@ def test_compressed_and_encrypted_by_us_comes_back_by_hand(pool: Pool, vault: Po
 
 
 def test_a_chain_that_is_long_enough_begins_anew(pool: Pool, vault: Pool, shop: Shop) -> None:
-    yard = Bucketed(pool, vault, shop, chains=Chains(most=1))
+    yard = Bucketed(pool, vault, shop, max_chain=1)
     names = [yard.backup()]
     ship_now(yard)
     for _ in range(4):
@@ -219,7 +218,7 @@ def test_a_daemon_prunes_the_bucket_and_says_what_is_damaged_in_it(
 ) -> None:
     """On schedule: the older of two chains goes, with its segments; what is kept is read, then damaged."""
     key = some_key()
-    yard = Bucketed(pool, vault, shop, keys=(key,), chains=Chains(most=1))
+    yard = Bucketed(pool, vault, shop, keys=(key,), max_chain=1)
     names = []
     for _ in range(4):
         names.append(yard.backup())

@@ -26,7 +26,7 @@ from zbackup.plan.clones.connection_url import url
 from zbackup.proc.helper import answer, hear
 
 POLL_S = 60.0
-"""Whether an operation moves is looked at so often."""
+"""Seconds between two looks at whether an operation moves."""
 
 Contexts = Callable[[Progress], Sequence[Context]]
 

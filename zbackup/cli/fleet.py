@@ -53,7 +53,7 @@ zbackup fleet s3://backups --key /etc/zbackup/bucket.key --report /var/lib/zback
 """
 
 Listing = Callable[[], tuple[list[Member], int]]
-"""Of an address what lies there, and how many more instances than are looked at, at the least."""
+"""A look at an address: what lies there, and how many more instances than are looked at, at the least."""
 
 CRITICAL = 1
 HEADER = ("State", "Where", "Instance", "Exposed", "Newest backup", "Log archived to", "Backups", "Drilled")

@@ -85,7 +85,7 @@ def command(
 
 
 def _require_trust(options: Options) -> None:
-    """Whoever could write the configuration could name datasets in it."""
+    """Raise Refused when others than root can write the configuration, and so name datasets in it."""
     path = find(options.config).resolve()
     for each in (path, *path.parents):
         facts = each.stat()

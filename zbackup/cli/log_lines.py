@@ -13,7 +13,7 @@ from zbackup.model.log_entry import LogEntry, LogRead
 from zbackup.model.moment import local_text
 
 MOST_TABLES = 4
-"""So many tables are named in a line; of more only how many there are."""
+"""Tables that are named in a line; of more only how many there are."""
 INDENT = "    "
 LEAST_TEXT = 20
 """Columns that a statement needs at the least to share a line."""

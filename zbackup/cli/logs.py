@@ -10,10 +10,10 @@ from zbackup.model.event_log import log
 
 LogFormat = Literal["auto", "text", "json"]
 DEBUG, INFO, WARNING = 10, 20, 30
-"""As logging has them."""
+"""The levels of Python's logging."""
 
 _facts: dict[str, str] = {}
-"""What every line of this process carries, whichever thread writes it."""
+"""Facts that every line of this process carries, whichever thread writes it."""
 
 
 def set_up(

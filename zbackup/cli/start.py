@@ -31,7 +31,7 @@ def run() -> NoReturn:
 
 
 def _open_standard_streams() -> None:
-    """Whoever starts a program may have closed its stdin, stdout or stderr (`>&-`).
+    """Open stdin, stdout and stderr where whoever started us has closed them (`>&-`).
 
     The next file that is opened, a lock or a pipe to zfs, would get that number, and texts would go there.
     """

@@ -1,13 +1,14 @@
 """Settings of dev clones: the ports they get, and what each instance's clones are like."""
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field, StrictInt
 
 from zbackup.config import units
 from zbackup.config.secret import SecretRef, secret_ref
 from zbackup.config.table import Table
+from zbackup.model.cloning import DEFAULTS, OnBoot
 
 _PORTS = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
 LOWEST_PORT = 1024
@@ -56,33 +57,41 @@ class ClonePool(Table):
     """The settings that all instances' dev clones share."""
 
     ports: Annotated[tuple[int, int], BeforeValidator(port_range)] = Field(
-        default=(23100, 23199), description="port range on 127.0.0.1 for clones, one each"
+        default=DEFAULTS.ports, description="port range on 127.0.0.1 for clones, one each"
     )
 
 
 class Clones(Table):
     """The settings of an instance's dev clones (`zbackup clone create`)."""
 
-    memory: Memory = Field(default=256 * 1024**2, description="buffer pool of a clone's server")
+    memory: Memory = Field(default=DEFAULTS.memory, description="buffer pool of a clone's server")
     lease: Seconds | None = Field(
-        default=None, description="the daemon destroys a clone so long after it was made; default: never"
+        default=DEFAULTS.lease,
+        description="the daemon destroys a clone so long after it was made; default: never",
     )
-    quota: Size = Field(default=0, description="how much a clone may grow (ZFS quota); 0: as the pool allows")
-    reservation: Size = Field(default=0, description="room that is kept for a clone (ZFS reservation)")
+    quota: Size = Field(
+        default=DEFAULTS.quota, description="how much a clone may grow (ZFS quota); 0: as the pool allows"
+    )
+    reservation: Size = Field(
+        default=DEFAULTS.reservation, description="room that is kept for a clone (ZFS reservation)"
+    )
     nice: Annotated[StrictInt, Field(ge=0, le=19)] = Field(
-        default=10, description="how far a clone's server steps back behind others, see nice(1)"
+        default=DEFAULTS.limits.nice,
+        description="how far a clone's server steps back behind others, see nice(1)",
     )
     memory_max: Memory = Field(
-        default=0, description="how much memory a clone's server may have in all, by systemd; 0: no limit"
+        default=DEFAULTS.limits.memory,
+        description="how much memory a clone's server may have in all, by systemd; 0: no limit",
     )
     cpu_quota: Annotated[int, BeforeValidator(units.percent)] = Field(
-        default=0, description='how much of the CPUs, by systemd: "150%" is one and a half; 0: no limit'
+        default=DEFAULTS.limits.cpu,
+        description='how much of the CPUs, by systemd: "150%" is one and a half; 0: no limit',
     )
-    start: Literal["boot", "never"] = Field(
-        default="never", description="whether the daemon starts clones again when the host was started"
+    start: OnBoot = Field(
+        default=DEFAULTS.start, description="whether the daemon starts clones again when the host was started"
     )
     own_root: bool = Field(
-        default=False,
+        default=DEFAULTS.own_root,
         description="whether developers get an account that may do everything on their clone; "
         "default: all that a developer needs",
     )
@@ -95,6 +104,10 @@ class Clones(Table):
     replica: Replica | None = Field(
         default=None, description="how clones that are to be replicas reach production"
     )
-    mask_limit: Seconds = Field(default=3600.0, description="such a program is ended when it takes longer")
-    warn: Seconds = Field(default=1800.0, description="`on_warning` is run so long before a lease's end")
+    mask_limit: Seconds = Field(
+        default=DEFAULTS.mask_limit, description="such a program is ended when it takes longer"
+    )
+    warn: Seconds = Field(
+        default=DEFAULTS.warn, description="`on_warning` is run so long before a lease's end"
+    )
     on_warning: Argv | None = Field(default=None, description="program to run before a lease ends")

@@ -15,7 +15,7 @@ DatasetName = Annotated[str, BeforeValidator(units.dataset)]
 Argv = Annotated[tuple[str, ...], BeforeValidator(units.argv)]
 
 Login = Literal["original", "always", "never"]
-"""Who has to log in to the servers of a recovery: see the description of `login`."""
+"""The need to log in to the servers of a recovery: see the description of `login`."""
 
 
 class Recovery(Table):

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, StrictInt
 
 from zbackup.config.table import Table
 from zbackup.config.units import refuse
-from zbackup.model.retention import Span, Tier, Unit
+from zbackup.model.retention import EMPTY, Span, Tier, Unit
 
 _UNITS: dict[str, Unit] = {
     "minute": "minute",
@@ -135,12 +135,15 @@ class Retention(Table):
         description="rules such as `hourly for 2 days`: the first backup of each period, for that long",
     )
     last: StrictInt = Field(
-        default=0, ge=0, le=10000, description="number of newest backups to keep, whatever the rules"
+        default=EMPTY.last, ge=0, le=10000, description="number of newest backups to keep, whatever the rules"
     )
     minimum: StrictInt = Field(
-        default=2, ge=1, le=10000, description="number of backups to keep even when no rule keeps them"
+        default=EMPTY.minimum,
+        ge=1,
+        le=10000,
+        description="number of backups to keep even when no rule keeps them",
     )
     window: Period = Field(
-        default=Span(7, "day"),
+        default=EMPTY.window,
         description="any moment of this last time stays restorable: nothing that takes is destroyed",
     )

@@ -62,7 +62,7 @@ def memory(value: object) -> int:
 
 
 def percent(value: object) -> int:
-    """From "150%"; 0 is no limit."""
+    """Parse "150%"; 0 is no limit."""
     match = _PERCENT.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         refuse('a share of the CPUs such as "50%" or "200%"')

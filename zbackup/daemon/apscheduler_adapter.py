@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 
 Pool = Literal["default", "long", "drill"]
-"""Whose threads a call runs in: `long` ones, which take hours, and drills keep no other waiting."""
+"""Names of thread pools: `long` calls, which take hours, and drills keep no other waiting."""
 
 DRILL_NICE = 10
 

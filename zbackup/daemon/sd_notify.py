@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from zbackup.model.event_log import log
 
 PATIENCE_S = 5.0
-"""How long a message may wait for systemd to read those before it: the kernel keeps only some."""
+"""Seconds that a message may wait for systemd to read those before it: the kernel keeps only some."""
 
 
 class Notifier:

@@ -214,9 +214,10 @@ class LogReader(Protocol):
         """Tell the target as the log's clock can: itself, or earlier as far as that clock is coarse."""
 
     def unreplayable(
-        self, subject: BackupFiles, after: str, *, live: bool = False
+        self, subject: BackupFiles, after: str, *, live: bool = False, base: Record | None = None
     ) -> tuple[Unreplayable, ...]:
-        """The transactions behind a position in the log among the files that no server can replay on a clone.
+        """The transactions behind a position in the log among the files that no server can replay on a clone,
+        or that of the backup `base` (else of `subject` itself) can not.
 
         `live`: the server's own files, which are looked at again and again; each byte is read once.
         """

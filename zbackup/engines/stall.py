@@ -14,7 +14,7 @@ from pathlib import Path
 from zbackup.proc.detached import Process
 
 STALL_S = 1800.0
-"""How long, unless something else is configured."""
+"""The time limit, unless another is configured."""
 
 # Idle servers do some housekeeping. One that works, however slow its disk, does more of one of the two.
 BUSY_CPU = 0.05

@@ -15,7 +15,7 @@ from zbackup.proc import secure_files
 
 FILE, BEFORE = "history.jsonl", "history.old.jsonl"
 MOST_BYTES = 1 << 20
-"""Of each of the two: some 14,000 runs together."""
+"""The size of each of the two: some 14,000 runs together."""
 MOST_SAID = 1000
 MOST_SHOWN = 500
 """Runs that are told, and as many failures."""

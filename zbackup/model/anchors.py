@@ -11,8 +11,8 @@ from zbackup.model.clock_reading import Reading
 from zbackup.model.commit_times import NEVER, SECOND, Bounds, Position, Rules
 
 DRIFT: Final = 5e-4
-"""How far, per second, a wall clock that is not stepped may go off the machine's uptime: adjtimex(2) slews by
-500 ppm at most."""
+"""Seconds a second that a wall clock may go off the machine's uptime without a step: adjtimex(2) slews by 500
+ppm at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from zbackup.model.archive import ArchivedFile, Chunk, LogFileId, require_server
 
 LOG_COMMAND: Final = "zbackup-log"
 LOG: Final = "log"
-"""What the dataset of the archive is called. No target dataset is: ZFS lets no pool have this name."""
+"""The name of the archive's dataset. No target dataset has it: ZFS lets no pool have this name."""
 
 LEFTOVER: Final = "-"
 """In front of the server and the key of a leftover, in the answer to `list`."""

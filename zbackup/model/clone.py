@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, ConfigDict, StrictBool, TypeAdapter, ValidationError
+from pydantic import AfterValidator, ConfigDict, StrictBool, TypeAdapter
 
 from zbackup.model import bounds
 from zbackup.model.cluster import CONFIG, SHARD, is_host
-from zbackup.model.json_fields import End, Moment, Number, one_text, to_rows
+from zbackup.model.json_fields import End, Moment, Number, from_rows, one_text, to_rows
 from zbackup.model.switch import Switch
 
 PROPERTY = "zbackup:clone"
@@ -105,14 +105,12 @@ class Clone:
 
 def from_property(text: str) -> Clone:
     """Read back what to_property wrote. Raise ValueError if it is not that."""
+    # Not by validate_json: a path need not be UTF-8, and is in there as Python has it.
+    rows = bounds.from_json(text)
     try:
-        # Not by validate_json: a path need not be UTF-8, and is in there as Python has it.
-        return _ADAPTER.validate_python(bounds.from_json(text))
-    except ValidationError as wrong:
-        first = wrong.errors(include_url=False, include_input=False)[0]
-        # A name in it may be anybody's, of any length.
-        at = bounds.shown(".".join(str(part) for part in first["loc"]))
-        raise ValueError(f"not a clone's description: {at}: {first['msg']}") from wrong
+        return from_rows(_ADAPTER, rows)
+    except ValueError as wrong:
+        raise ValueError(f"not a clone's description: {wrong}") from wrong
 
 
 _ADAPTER = TypeAdapter(Clone)

@@ -86,7 +86,7 @@ class PrivateServer:
 
 
 Prepare = Callable[[PrivateServer], None]
-"""What is done to a private server. Whatever it raises ends the making of the clone."""
+"""Work on a private server. Whatever it raises ends the making of the clone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ CONFIG, SHARD = "configsvr", "shardsvr"
 _HOST = r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}"
 _ADDRESS = re.compile(rf"([^/,\x00-\x1f\x7f-\x9f]{{1,64}})/(({_HOST}):([1-9][0-9]{{0,4}}))")
 _KEY = re.compile(r"[A-Za-z0-9+/=]{6,1024}")
-"""What mongod takes as the content of a --keyFile (MongoDB manual, "Keyfiles")."""
+"""The content that mongod takes of a --keyFile (MongoDB manual, "Keyfiles")."""
 LAST_PORT = 65535
 
 

@@ -37,7 +37,7 @@ WIDE: Final = 2
 """An interval of this many tolerances at most is as good as a time: both ends may be off by one."""
 
 SLOW_AMONG: Final = 8
-"""So many transactions in order for each one behind: then those behind are taken for slow statements."""
+"""Transactions in order for each one behind, with which those behind are taken for slow statements."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +112,8 @@ class StopSearch:
         self._doubtful: Point | None = None
         """In front of the first with no believable time, when only such ones follow."""
         self._ahead = self._back = False
-        """Whether one of those carries a time from the target on, and one a time that would be believable
-        had the log not come further before."""
+        """True if one of those carries a time from the target on, and if one carries a time that would be
+        believable had the log not come further before."""
         self._first: Point | None = None
         """In front of the first at the target or later."""
         self._first_time = 0
@@ -127,7 +127,8 @@ class StopSearch:
         self._earliest_behind = self._moved_on = NEVER
         self._latest = 0
         self._before_behind = (0, 0)
-        """How many were at the target or later, and the latest of them, when the last was found behind."""
+        """The number of those at the target or later, and the latest of them, when the last was found
+        behind."""
         self.enough = False
 
     def add(

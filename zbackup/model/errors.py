@@ -37,7 +37,7 @@ class CommandFailed(ZbackupError):
 
     exit_status = 3
     remedy: ClassVar[str] = ""
-    """What to do, where what the program said is not enough."""
+    """Advice on what to do, where what the program said is not enough."""
     ended: ClassVar[str] = " exited with {}"
 
     def __init__(self, argv: tuple[str, ...], returncode: int, stderr: str, where: str = "") -> None:
@@ -113,6 +113,8 @@ class DatasetBusy(CommandFailed):
 
 class Stopped(CommandFailed):
     """Work was cut short because zbackup was told to end; the next run continues it."""
+
+    ended = ""
 
 
 class NotReceivable(CommandFailed):

@@ -11,7 +11,7 @@ from contextlib import suppress
 from zbackup.model.printable import printable
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "exception": 40}
-"""As in logging."""
+"""The levels of Python's logging."""
 
 
 class EventLog:

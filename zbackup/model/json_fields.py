@@ -6,13 +6,15 @@ writes them. pydantic's errors are ValueErrors.
 
 import json
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, TypeAdapter
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, TypeAdapter, ValidationError
 
 from zbackup.model import bounds
 
 MOST_NUMBER = 2**63
+
+T = TypeVar("T")
 
 
 def _moment(value: object) -> datetime:
@@ -45,6 +47,17 @@ def to_rows(adapter: TypeAdapter[Any], value: object, *, without: set[str] | Non
     """Return a dataclass as JSON's own values, but for some of its fields."""
     rows: dict[str, Any] = adapter.dump_python(value, mode="json", exclude=without)
     return rows
+
+
+def from_rows(adapter: TypeAdapter[T], rows: object) -> T:
+    """Read what to_rows returned. Raise ValueError, on one line, if it is not that."""
+    try:
+        return adapter.validate_python(rows)
+    except ValidationError as wrong:
+        first = wrong.errors(include_url=False, include_input=False)[0]
+        # A name in it may be anybody's, of any length.
+        at = bounds.shown(".".join(str(part) for part in first["loc"]))
+        raise ValueError(f"{at}: {first['msg']}") from wrong
 
 
 def one_text(value: object) -> str:

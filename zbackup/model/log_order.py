@@ -32,7 +32,7 @@ class OrderWatch:
         self.latest: int | None = None
         """The latest time that can be right."""
         self.open_end = False
-        """Whether the last transactions have no time that can be right."""
+        """True while the last transactions have no time that can be right."""
         self.found: list[Contradiction] = []
         self.more = 0
 

@@ -11,7 +11,7 @@ from zbackup.model.errors import VerificationFailed
 
 
 def recorded_settings(server: Mapping[str, str]) -> Mapping[str, Any]:
-    """By the names that a file of settings has for them. `server` is Record.server.
+    """Return the settings by the names that a file of settings has for them. `server` is Record.server.
 
     Raise VerificationFailed when what is recorded are no settings.
     """

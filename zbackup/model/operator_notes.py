@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
+from zbackup.model.json_fields import Moment
+
 
 class Problem(NamedTuple):
     """The part of a finding that stays the same from look to look."""
@@ -21,7 +23,7 @@ class Problem(NamedTuple):
 class Pause:
     """The daemon begins none of the instance's scheduled jobs before `until`."""
 
-    until: datetime
+    until: Moment
     reason: str = ""
 
 
@@ -29,7 +31,7 @@ class Pause:
 class Acknowledgement:
     """These `problems` are known until then and call nobody. Others, and the same got worse, still do."""
 
-    until: datetime
+    until: Moment
     reason: str
     problems: tuple[Problem, ...]
 

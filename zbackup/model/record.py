@@ -51,17 +51,17 @@ REPLAY_STOPS = "replay_stops"
 """In Record.server: what is in the log behind the backup before and cannot be replayed, a line each."""
 
 OF_DATA_ALONE = ("InnoDB's redo log is disabled", "innodb_flush_log_at_trx_commit = 0")
-"""How those blockers begin that leave the server's log whole: others lead across such a backup."""
+"""Beginnings of the blockers that leave the server's log whole: others lead across such a backup."""
 
 ENDS_LOG = ("the binlog is off", "this server runs alone and keeps no oplog")
-"""How those blockers begin with which the log is whole up to its end, and goes on no farther."""
+"""Beginnings of the blockers with which the log is whole up to its end, and goes on no farther."""
 
 LEAVES_OUT = (
     "this replica does not log what it applies",
     "the binlog leaves databases out",
     "the binlog is kept inside InnoDB",
 )
-"""How those blockers begin with which the log goes on, and lacks what was committed."""
+"""Beginnings of the blockers with which the log goes on, and lacks what was committed."""
 
 LOG_ENDED = "log_ended"
 """In Record.server: why the server wrote no log any more when its log was kept. What it wrote is in none."""
@@ -127,13 +127,14 @@ class Record:
     name: str = field(default="", compare=False)
 
     def fact(self, name: str) -> str:
-        """Tell what a temporary server needs to know.
-
-        Raise VerificationFailed, naming it, if it is not there.
-        """
+        """Return what a temporary server needs to know. Raise VerificationFailed if it is not there."""
         if name not in self.server:
             raise VerificationFailed(f"the record of {self.called} does not say {name}")
         return self.server[name]
+
+    @property
+    def as_of_or_taken(self) -> datetime:
+        return self.as_of or self.taken
 
     @property
     def called(self) -> str:
@@ -142,14 +143,12 @@ class Record:
 
     @property
     def blockers(self) -> tuple[str, ...]:
-        """Return why no log leads on from the backup, so that no moment can be reached from it; () for
-        nothing."""
+        """Return why no moment can be reached from the backup, as no log leads on; () for nothing."""
         return tuple(self.server.get("blockers", "").splitlines())
 
     @property
     def breaks_log(self) -> bool:
-        """Tell whether the log may lack what was committed when this was taken, so that none leads
-        across it."""
+        """Tell whether the log may lack what was committed when this was taken: none leads across it."""
         return any(not blocker.startswith(OF_DATA_ALONE) for blocker in self.blockers)
 
     @property
@@ -212,7 +211,7 @@ class Record:
 
 
 PROPERTIES = frozenset(("version", *(f.name for f in fields(Record) if f.compare)))
-"""What to_properties writes, without the prefix and without the numbers of chunks."""
+"""Names that to_properties writes, without the prefix and without the numbers of chunks."""
 
 
 def to_properties(record: Record) -> dict[str, str]:

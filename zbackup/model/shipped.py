@@ -49,7 +49,7 @@ def from_text(text: str) -> Arrived | None:
 
 
 def arrived(properties: Mapping[str, str]) -> dict[str, Arrived]:
-    """By destination what the properties of an instance's first dataset say."""
+    """Map each destination to what the properties of an instance's first dataset say of it."""
     found = {
         key.removeprefix(SHIPPED): from_text(v) for key, v in properties.items() if key.startswith(SHIPPED)
     }

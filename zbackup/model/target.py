@@ -31,7 +31,7 @@ class WholeLog:
 
 
 Stop = Time | Transaction | ClusterTime | WholeLog
-"""Where a replay stops: before a time, before a transaction or cluster time, or at the end of the log."""
+"""The stop of a replay: before a time, before a transaction or cluster time, or at the end of the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class BackupAsItIs:
 
 
 RestoreTarget = Moment | ClusterTime | BeforeTransaction | UnseenTransaction | BackupAsItIs
-"""What a restore is asked for; `at` is the time it is known by."""
+"""The target that a restore is asked for; `at` is the time it is known by."""
 
 
 def stop_of(target: RestoreTarget, *, accept_clock: bool = False) -> Stop | None:

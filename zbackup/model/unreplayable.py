@@ -8,7 +8,7 @@ from typing import Final
 from zbackup.model.log import Transaction
 
 MOST: Final = 16
-"""So many are written down; no log is led across the first."""
+"""Stops that are written down, at most; no log is led across the first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from zbackup.proc.secure_files import write_new
 from zbackup.proc.start import become
 
 RESOLVER = "/etc/resolv.conf"
-"""Whom to ask for addresses: most often a link into /run, which the server sees empty."""
+"""The file that names the DNS servers: most often a link into /run, which the server sees empty."""
 
 
 def main(order: str) -> None:

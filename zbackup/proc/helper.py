@@ -113,7 +113,7 @@ def hear(descriptor: int) -> tuple[socket.socket, int, str]:
 
 
 def answer(connection: socket.socket, content: Mapping[str, object]) -> None:
-    """Whoever asked may have gone: what was done is done."""
+    """Send the answer. Whoever asked may have gone: what was done is done."""
     try:
         connection.sendall(json.dumps(content).encode()[: LONGEST - 1] + b"\n")
     except OSError:

@@ -51,7 +51,7 @@ SYSTEM = (
     "/gnu",
     "/snap",
 )
-"""Where programs and their libraries are: what is mounted here stays in sight."""
+"""Directories of programs and their libraries: what is mounted here stays in sight."""
 KERNEL = ("/proc", "/sys", "/dev")
 
 PRIVATE = ("/tmp", "/var/tmp", "/dev/shm")
@@ -75,7 +75,7 @@ ABOUT_THE_MACHINE = (
     "version",
     "vmstat",
 )
-"""What servers read in /proc, apart from what is there of themselves."""
+"""Files in /proc that servers read, apart from those of themselves."""
 
 STAGE = "/tmp/root"
 """In the server's own /tmp, where nobody else is, and for a moment only."""

@@ -20,10 +20,10 @@ DIRECTORIES = (
     "/bin",
     "/usr/libexec",
 )
-"""Where servers are installed; a user's PATH need not look there, and is not looked at."""
+"""Directories that servers are installed in; a user's PATH need not name them, and is not looked at."""
 
 MOST_LINKS = 40
-"""As many as the kernel follows (path_resolution(7))."""
+"""Links that are followed, as many as the kernel does (path_resolution(7))."""
 
 _ACL = "system.posix_acl_access"
 _REMEDY = "it and all directories above it must belong to root, and nobody else may write there"

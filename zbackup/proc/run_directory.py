@@ -20,7 +20,7 @@ from zbackup.proc.safe_path import require_only_roots
 DAEMON = ".daemon"
 """No clone's name begins with a dot."""
 USER = "zbackup"
-"""Whom the daemon runs as where systemd starts it."""
+"""The user that the daemon runs as where systemd starts it."""
 
 _FORMER_MODE = 0o2771
 _MODE = 0o755

@@ -25,13 +25,13 @@ ROOT = "/"
 FIXED_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 TOOLS = ("PATH", "HOME", "SSH_AUTH_SOCK")
-"""What zfs, ssh, systemctl and the like get of our environment."""
+"""Variables of our environment for zfs, ssh, systemctl and the like."""
 OWN = (*TOOLS, "SSL_CERT_FILE", "SSL_CERT_DIR")
-"""What a process of our own gets: one that logs in to a server checks certificates as we do."""
+"""Variables for a process of our own: one that logs in to a server checks certificates as we do."""
 HOOKS = ("PATH", "HOME", "LANG")
-"""What an operator's program gets."""
+"""Variables for an operator's program."""
 PAGERS = (*HOOKS, "TERM", "LC_ALL", "LC_CTYPE", "LESS", "LESSCHARSET")
-"""What a pager gets."""
+"""Variables for a pager."""
 
 
 def for_tools() -> dict[str, str]:

@@ -10,7 +10,8 @@ from zbackup.proc.run import run
 from zbackup.proc.start import for_server
 
 LIMIT_S = 300.0
-"""Where thirty others want the same CPU, as in a disaster, a server takes minutes to say its version."""
+"""Seconds for a server to say its version. With thirty others on the same CPU, as in a disaster, it takes
+minutes."""
 
 FRESH_S = 30.0
 """A command that looks and then acts asks once. A daemon lives for months, and a wrapper stays the same when

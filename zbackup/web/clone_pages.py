@@ -32,7 +32,7 @@ LEASES = {
 }
 """The leases that are offered, in seconds."""
 SURE = ("reset", "destroy")
-"""What cannot be taken back is asked for twice."""
+"""Operations that cannot be taken back, and so are asked for twice."""
 KINDS = ("dev", "restore")
 
 

@@ -23,7 +23,7 @@ LONGEST_NAME = 128
 LONGEST_URL = 2048
 ORDERS = "/operations"
 OPEN = ("/login", "/static/style.css", "/static/page.js", "/static/icon.svg")
-"""What is shown to everybody."""
+"""Paths that are shown to everybody."""
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "

@@ -23,8 +23,8 @@ LONGEST = 64 << 20
 """Bytes of an answer: 100,000 backups have room."""
 LIMIT_S = 120.0
 FRESH_S, FLEET_FRESH_S, FOLLOWED_S = 10.0, 60.0, 2.0
-"""So long an overview, the fleet, or how operations go is shown again without asking: each question starts a
-process."""
+"""Seconds for which an overview, the fleet, or how operations go is shown again without asking: each question
+starts a process."""
 
 T = TypeVar("T")
 _OVERVIEW, _MOMENT, _MARKS = TypeAdapter(Overview), TypeAdapter(MomentPlan), TypeAdapter(Marks)

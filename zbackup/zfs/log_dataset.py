@@ -13,7 +13,7 @@ from zbackup.zfs.errors import translate
 from zbackup.zfs.streams import ZfsStreams
 
 BELOW: Final = "/var/lib/zbackup/log-archive"
-"""Where the archives of this host are mounted."""
+"""The directory that the archives of this host are mounted below."""
 
 _SETTINGS: Final = {"canmount": "on", "readonly": "off", "setuid": "off", "exec": "off", "devices": "off"}
 

@@ -13,7 +13,7 @@ DATASET_COLUMNS = "name,guid,snapdir"
 
 
 def snapshots(listing: str, properties: str) -> list[Snapshot]:
-    """From `zfs list` with SNAPSHOT_COLUMNS and `zfs get -o name,property,value`, in order of creation."""
+    """Parse `zfs list` with SNAPSHOT_COLUMNS and `zfs get -o name,property,value`, in order of creation."""
     own = user_properties(properties)
     return sorted((_snapshot(line, own) for line in _lines(listing)), key=lambda s: s.createtxg)
 
@@ -45,7 +45,7 @@ def with_keys(listing: str, keys: str) -> str:
 
 
 def disputed(listing: str) -> set[str]:
-    """From what user_properties() takes: the names of which it says two things about one property.
+    """Find the names of which what user_properties() takes says two things about one property.
 
     ZFS never does. A value with a line break in it does, which somebody wrote to speak of another's snapshot.
     """
@@ -66,8 +66,8 @@ def halves(names: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def snapshots_with(identities: str, listing: str, count: int) -> list[tuple[str, int, tuple[str, ...]]]:
-    """From `zfs list` with SNAPSHOT_IDENTITY, and with `count` user properties behind it: name, createtxg and
-    these.
+    """Parse `zfs list` with SNAPSHOT_IDENTITY, and with `count` user properties behind it: name, createtxg
+    and these.
 
     A guid is nobody's to know who did not take or receive the snapshot, so no value forges another's line.
     """
@@ -87,7 +87,7 @@ def _size(text: str) -> int:
 
 
 def user_properties(listing: str) -> dict[str, dict[str, str]]:
-    """From `zfs get -H -o name,property,value`: name -> user property -> value.
+    """Parse `zfs get -H -o name,property,value`: name -> user property -> value.
 
     Of somebody else's value with several lines the first is given; ours have one line.
     """
@@ -112,7 +112,7 @@ def holds(listing: str) -> list[tuple[str, str]]:
 
 
 def datasets(listing: str, mounts: Mapping[str, str]) -> list[Dataset]:
-    """From `zfs list` with DATASET_COLUMNS, and where the kernel has them mounted."""
+    """Parse `zfs list` with DATASET_COLUMNS, and add where the kernel has them mounted."""
     rows = (line.split("\t") for line in _lines(listing))
     return [
         Dataset(name=name, guid=int(guid), mountpoint=mounts.get(name), snapdir=snapdir)

@@ -22,7 +22,7 @@ READY = b"ready\n"
 READY_LIMIT_S = 20.0
 
 PACKAGED = "/usr/sbin:/usr/bin:/sbin:/bin"
-"""Where a distribution has its `zfs`; what lies elsewhere while there is one here is somebody's own."""
+"""Directories of a distribution's `zfs`; one elsewhere while there is one here is somebody's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,8 @@ def _is_the_systems(zfs: str | None) -> bool:
 
 
 def _is_ready(process: Child[bytes]) -> bool:
-    """Whatever else it says, or does not say to the end, is waited for no longer."""
+    """Tell whether it says that it is ready. Anything else it says, or does not say to the end, is not waited
+    for."""
     said = b""
     if output := process.stdout:
         waiting = select.poll()

@@ -39,9 +39,9 @@ RANGE = 32
 
 _VERSION = 16
 _SUM = RECORD - SIZE
-"""Where a record's sum begins, which is of all that is before it in the stream."""
+"""The offset of a record's sum, which is of all that is before it in the stream."""
 _LAST_SUM = 8
-"""Where the last record has that of all that is before the record."""
+"""The offset in the last record of the sum of all that is before the record."""
 
 GUID_AT = {
     FREE_OBJECTS: 24,
@@ -53,7 +53,7 @@ GUID_AT = {
     WRITE: 40,
     END: 40,
 }
-"""Where a record of the kind says which snapshot it is of."""
+"""The offset at which a record of the kind says which snapshot it is of."""
 
 
 class Pieces:

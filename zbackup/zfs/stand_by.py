@@ -16,7 +16,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 CORE, NVPAIR = "libzfs_core.so.3", "libnvpair.so.3"
-"""As OpenZFS 2 names them on Linux."""
+"""The libraries' names, as OpenZFS 2 has them on Linux."""
 
 _NvList = ctypes.c_void_p
 

@@ -193,13 +193,13 @@ def failure_of(argv: Sequence[str], status: int, said: str) -> CommandFailed:
 
 
 def estimate(listing: str) -> int:
-    """Bytes, from `zfs send -nvP`: the line "size". Pure."""
+    """Parse the bytes from `zfs send -nvP`: the line "size". Pure."""
     found = re.findall(r"^size\t(\d+)$", listing, flags=re.M)
     return int(found[-1]) if found else 0
 
 
 def sources(listing: str) -> list[SourceDataset]:
-    """From `zfs list` with ORIGIN_COLUMNS; snapshots of volumes are left out. Pure."""
+    """Parse `zfs list` with ORIGIN_COLUMNS; snapshots of volumes are left out. Pure."""
     origins: dict[str, list[Origin]] = {}
     encrypted: dict[str, bool] = {}
     for name, guid, createtxg, encryption in _rows(listing):
@@ -216,7 +216,7 @@ def sources(listing: str) -> list[SourceDataset]:
 
 
 def target_datasets(listing: str, root: str) -> list[TargetDataset]:
-    """From `zfs list -s createtxg` with LIGHT_COLUMNS of `root` and what is below. Pure."""
+    """Parse `zfs list -s createtxg` with LIGHT_COLUMNS of `root` and what is below. Pure."""
     copies: dict[str, list[ReceivedSnapshot]] = {}
     found: dict[str, tuple[str, str]] = {}
     for name, guid, encryption, token, *ours in _rows(listing):

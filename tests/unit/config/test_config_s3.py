@@ -41,7 +41,7 @@ def test_a_bucket_needs_nothing_but_its_address() -> None:
     (ship,) = parse(INSTANCE + 'to = "s3://my.bucket/some/prefix/"').instance["shop"].ship
     assert (ship.to, ship.label) == (S3Address(bucket="my.bucket", prefix="some/prefix"), "my.bucket")
     assert str(ship.to) == "s3://my.bucket/some/prefix"
-    assert destination(BUCKET).storing.encrypts is False
+    assert destination(BUCKET).storing.encrypts_new is False
 
 
 def test_what_is_configured_arrives() -> None:
@@ -59,12 +59,12 @@ def test_what_is_configured_arrives() -> None:
         accept_plain = true
         """
     )
-    table, storing = made.table, made.storing
+    table = made.storing.table
     assert (table.endpoint, table.path_style) == ("https://s3.example.com", True)
     assert (table.object_lock, table.object_lock_days) == ("COMPLIANCE", 30)
     assert (made.bucket, made.prefix, table.uploads) == ("my.bucket", "some/prefix", 3)
-    assert (storing.segment_size, storing.encrypts, storing.accept_plain) == (64 << 20, True, True)
-    assert storing.chains.every.days == 30
+    assert (table.segment, made.storing.encrypts_new, table.accept_plain) == (64 << 20, True, True)
+    assert table.full_every == 30 * 86_400
 
 
 @pytest.mark.parametrize(

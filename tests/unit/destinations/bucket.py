@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from tests.unit.samples import PLAIN
+from zbackup.config.s3 import S3
+from zbackup.config.secret import SecretRef
 from zbackup.destinations.s3.cache import NO_CACHE, PageCache
-from zbackup.destinations.s3.chains import Chains
 from zbackup.destinations.s3.client import Bucket, Entry, Fill, Which
 from zbackup.destinations.s3.encryption import KEY, KeyFiles
 from zbackup.destinations.s3.layout import Layout, StreamId
@@ -36,6 +37,8 @@ WHEN = "2026-11-01T12:00:00+00:00"
 ROOT = "a/shop"
 LAYOUT = Layout(ROOT)
 SEGMENT = 1000
+SOME_KEY = SecretRef("env", "KEY")
+"""Where nobody looks: tests have their keys by hand."""
 SIZE = 2500
 """Bytes of a stream: three segments."""
 SECRET = bytes(range(KEY))
@@ -187,12 +190,11 @@ class Shop:
     def session(self, *, root: str = ROOT, cache: PageCache = NO_CACHE, **changes: Any) -> S3Session:
         """Another one each time, as of another process."""
         keys = changes.pop("keys", self.keys)
-        how: dict[str, Any] = {"segment_size": SEGMENT, "parallel": 1, "chains": Chains()}
-        if keys:
-            how |= {"keys": KeyFiles(lambda: keys), "encrypts": True}
-        storing = StorageSettings(**(how | changes))
+        how: dict[str, Any] = {"segment": SEGMENT, "uploads": 1, "max_chain": 0}
+        table = S3.model_construct(**(how | {"key": SOME_KEY if keys else None} | changes))
+        storing = StorageSettings(table=table, keys=KeyFiles(lambda: keys) if keys else None)
         layout, bucket = Layout(root), cast(Bucket, self.bucket)
-        signing = Signatures(keys=storing.keys, root=root, bound_only=not storing.accept_unbound)
+        signing = Signatures(keys=storing.keys, root=root, bound_only=not table.accept_unbound)
         return S3Session(
             bucket=bucket,
             layout=layout,

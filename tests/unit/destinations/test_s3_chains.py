@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.unit.destinations.bucket import DATASET, INNER, part, record
-from zbackup.destinations.s3.chains import BucketContents, Chains, in_order, inventory_of
+from zbackup.config.s3 import S3
+from zbackup.destinations.s3.chains import BucketContents, in_order, inventory_of
 from zbackup.destinations.s3.layout import StreamId
 from zbackup.destinations.s3.manifest_schema import Manifest, PartPage
 from zbackup.destinations.s3.restorable import copies_of, needed_by, steps_to
@@ -16,6 +17,7 @@ from zbackup.model.record import PREFIX, to_properties
 from zbackup.model.snapshot import Snapshot
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
+NO_LIMIT = S3(max_chain=0)
 Pair = tuple[int, int | None]
 
 
@@ -48,8 +50,8 @@ def contents(*manifests: Manifest, extra: Iterable[StreamId] = (), **more: Any) 
     return BucketContents(**({"indexes": indexes, "headers": indexes, "manifests": manifests} | more))
 
 
-def targets(found: BucketContents, rules: Chains | None = None, now: datetime = NOON) -> dict[str, Any]:
-    return {d.name: d for d in inventory_of(found, "there", rules or Chains(), now).datasets}
+def targets(found: BucketContents, rules: S3 | None = None, now: datetime = NOON) -> dict[str, Any]:
+    return {d.name: d for d in inventory_of(found, "there", rules or NO_LIMIT, now).datasets}
 
 
 def test_each_dataset_has_its_own_copies_and_base() -> None:
@@ -84,25 +86,29 @@ def test_what_was_begun_and_is_not_whole_is_in_part() -> None:
     assert not targets(found)[INNER].encrypted
 
 
+def chains(**rules: float) -> S3:
+    return NO_LIMIT.model_copy(update=rules)
+
+
 CHAIN = [page(11, stored=100), page(12, 11, stored=30), page(13, 12, stored=20)]
 
 
 @pytest.mark.parametrize(
     ("rules", "now", "ends"),
     [
-        (Chains(), NOON + timedelta(days=9999), False),
-        (Chains(most=2), NOON, True),
-        (Chains(most=3), NOON, False),
-        (Chains(most=1), NOON, True),
-        (Chains(every=timedelta(hours=1)), NOON + timedelta(hours=1), True),
-        (Chains(every=timedelta(hours=1)), NOON + timedelta(minutes=59), False),
-        (Chains(share=0.5), NOON, False),
-        (Chains(share=0.49), NOON, True),
-        (Chains(most=9, every=timedelta(hours=1), share=0.4), NOON, True),
-        (Chains(most=9, every=timedelta(hours=1), share=0.6), NOON, False),
+        (NO_LIMIT, NOON + timedelta(days=9999), False),
+        (chains(max_chain=2), NOON, True),
+        (chains(max_chain=3), NOON, False),
+        (chains(max_chain=1), NOON, True),
+        (chains(full_every=3600.0), NOON + timedelta(hours=1), True),
+        (chains(full_every=3600.0), NOON + timedelta(minutes=59), False),
+        (chains(max_share=0.5), NOON, False),
+        (chains(max_share=0.49), NOON, True),
+        (chains(max_chain=9, full_every=3600.0, max_share=0.4), NOON, True),
+        (chains(max_chain=9, full_every=3600.0, max_share=0.6), NOON, False),
     ],
 )
-def test_a_chain_ends_as_the_rules_say(rules: Chains, now: datetime, ends: bool) -> None:
+def test_a_chain_ends_as_the_rules_say(rules: S3, now: datetime, ends: bool) -> None:
     found = contents(*(manifest(n, p) for n, p in enumerate(CHAIN, 1)))
     assert targets(found, rules, now)[DATASET].bases == (() if ends else (13,))
 

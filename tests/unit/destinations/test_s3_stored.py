@@ -34,14 +34,13 @@ HEADER, INDEX, SEGMENTS = LAYOUT.header(ELEVEN), LAYOUT.index(ELEVEN), LAYOUT.se
 @pytest.mark.parametrize("size", [SEGMENT // 2, SEGMENT, SEGMENT + 1, 3 * SEGMENT, SIZE])
 @pytest.mark.parametrize("parallel", [1, 3])
 def test_what_goes_in_comes_out(shop: Shop, size: int, parallel: int) -> None:
-    content = shop.store(WANTED, stream(11, size=size), parallel=parallel)
+    content = shop.store(WANTED, stream(11, size=size), uploads=parallel)
     page = index_from(shop.bucket.body(INDEX), "it")
     assert page.size == size and len(page.segments) == -(-size // SEGMENT)
     assert [s.plain for s in page.segments][:-1] == [SEGMENT] * (len(page.segments) - 1)
-    assert bool(page.signature) == bool(shop.keys) and page.header == header_from(
-        shop.bucket.body(HEADER), "it"
-    )
-    assert shop.fetched(WANTED, parallel=parallel) == content
+    assert bool(page.signature) == bool(shop.keys)
+    assert page.header == header_from(shop.bucket.body(HEADER), "it")
+    assert shop.fetched(WANTED, uploads=parallel) == content
     assert len(shop.bucket.having(SEGMENTS)) == len(page.segments)
 
 
@@ -145,7 +144,7 @@ def test_nothing_goes_plain_because_a_bucket_says_so(encrypted: Shop, accept: bo
 
 def test_who_has_keys_and_does_not_encrypt_goes_on_with_what_is_plain(encrypted: Shop) -> None:
     """The key is for what is there already."""
-    how: dict[str, Any] = {"encrypts": False, "accept_plain": True}
+    how: dict[str, Any] = {"key": None, "accept_plain": True}
     encrypted.store(WANTED, keys=())
     encrypted.bucket.drop(INDEX)
     before = encrypted.bucket.having(SEGMENTS)
@@ -160,7 +159,7 @@ def test_who_does_not_encrypt_any_more_goes_on_with_what_is_encrypted(encrypted:
     content = encrypted.store(WANTED)
     encrypted.bucket.drop(INDEX)
     before = encrypted.bucket.having(SEGMENTS)
-    encrypted.store(WANTED, encrypts=False)
+    encrypted.store(WANTED, key=None)
     assert encrypted.bucket.having(SEGMENTS) == before and encrypted.fetched(WANTED) == content
 
 
@@ -183,14 +182,14 @@ def test_what_was_begun_in_a_strange_way_is_begun_anew(plain: Shop, changes: dic
 def test_the_size_of_segments_is_kept_to_as_far_as_memory_is_meant_for(plain: Shop) -> None:
     plain.store(WANTED)
     plain.bucket.drop(INDEX)
-    plain.store(WANTED, segment_size=300)
+    plain.store(WANTED, segment=300)
     assert len(plain.bucket.having(SEGMENTS)) == 3
     plain.bucket.drop(INDEX)
     change(plain, HEADER, segment_size=LEAST_ROOM)
     assert plain.session()._header(ELEVEN) is not None
     change(plain, HEADER, segment_size=LEAST_ROOM + 1)
     assert plain.session()._header(ELEVEN) is None
-    assert plain.session(segment_size=LEAST_ROOM + 1)._header(ELEVEN) is not None
+    assert plain.session(segment=LEAST_ROOM + 1)._header(ELEVEN) is not None
 
 
 def test_of_two_that_begin_at_once_one_is_told(shop: Shop) -> None:
@@ -306,6 +305,6 @@ def test_a_request_that_fails_ends_the_others(shop: Shop) -> None:
     content = stream(11, size=40 * SEGMENT)
     shop.bucket.hook("put", "", lambda: shop.bucket.refused.add("put"))
     with pytest.raises(BucketRefused):
-        shop.store(WANTED, content, parallel=2)
+        shop.store(WANTED, content, uploads=2)
     assert len([verb for verb, _ in shop.bucket.asked if verb == "put"]) <= 6
     assert not shop.bucket.having(SEGMENTS) and INDEX not in shop.bucket.objects

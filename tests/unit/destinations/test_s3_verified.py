@@ -121,7 +121,7 @@ def test_what_is_damaged_is_not_read_too(plain: Shop) -> None:
 
 
 def test_some_of_many_segments_are_named_and_the_others_counted(plain: Shop) -> None:
-    plain.store(part(11), segment_size=500)
+    plain.store(part(11), segment=500)
     plain.session().commit(record(1), [part(11)], WHEN)
     keys = plain.bucket.having(SEGMENTS)
     for key in keys[:SHOWN]:

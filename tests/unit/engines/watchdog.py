@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import pytest
 
 from tests.unit.engines.clock import Clock, Timer
+from zbackup.engines import watchdog as common
 from zbackup.model.errors import CommandFailed
 
 LIMIT_S = 60.0
@@ -118,10 +119,13 @@ class Watchdog:
             self._thread.join(LIMIT_S)
 
 
-def in_memory(patch: pytest.MonkeyPatch, module: ModuleType, connect: Callable[[Any], Any]) -> None:
+def in_memory(
+    patch: pytest.MonkeyPatch, module: ModuleType, clock: Clock, connect: Callable[[Any], Any]
+) -> None:
     """Have a watchdog's module work as a thread of ours; `connect` gets the server it watches."""
     stdin = SimpleNamespace(readline=lambda: _this.watchdog.line)
     parts = {
+        "time": clock,
         "connect": lambda _: connect(_this.watchdog.server),
         "signal": _signals(),
         "sys": SimpleNamespace(stdin=stdin),
@@ -129,9 +133,10 @@ def in_memory(patch: pytest.MonkeyPatch, module: ModuleType, connect: Callable[[
         "abandoned": lambda limit_s: _this.watchdog.word(limit_s) != "done",
         "answer": lambda line: setattr(_this.watchdog, "answered", line),
     }
-    for name, part in parts.items():
-        if hasattr(module, name):
-            patch.setattr(module, name, part)
+    for each in module, common:
+        for name, part in parts.items():
+            if hasattr(each, name):
+                patch.setattr(each, name, part)
 
 
 def _signals() -> SimpleNamespace:

@@ -58,6 +58,18 @@ def test_a_file_that_makes_no_sense_is_as_none(tmp_path: Path, text: str) -> Non
     assert Journal(tmp_path).read() == ()
 
 
+def test_what_earlier_versions_wrote_is_read(tmp_path: Path) -> None:
+    when = '"2024-05-01T12:00:00.000005+00:00"'
+    (tmp_path / "daemon.json").write_text(
+        '{"version": 1, "jobs": [\n'
+        f'{{"instance": "shop", "job": "snapshot", "last": {when}, "seconds": 1.5, "failures": 0, '
+        f'"failed": null, "error": "", "message": "", "next": {when}, "why": "on schedule"}},\n'
+        f'{{"instance": "shop", "job": "prune", "last": null, "seconds": null, "failures": 2, '
+        f'"failed": {when}, "error": "PoolFull", "message": "no room", "next": null, "why": ""}}\n]}}\n'
+    )
+    assert Journal(tmp_path).read() == ROWS
+
+
 def test_a_key_of_a_later_version_is_no_hindrance(tmp_path: Path) -> None:
     Journal(tmp_path).write(ROWS)
     file = tmp_path / "daemon.json"

@@ -1,6 +1,7 @@
 """An operator's notes are read as they were written, and what is no such file says nothing."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -34,6 +35,23 @@ def test_notes_of_several_instances(file: OperatorFile) -> None:
     assert file.read().paused == {"a": PAUSE, "b": PAUSE} and file.read().acknowledged == {"a": KNOWN}
 
 
+def test_notes_that_earlier_versions_wrote_are_read(file: OperatorFile) -> None:
+    until = "2024-05-03T07:00:00+00:00"
+    problems = [["critical", "pool", "tank DEGRADED"], ["warning", "x"]]
+    file.state_dir.mkdir()
+    file.path.write_text(
+        f"""{{
+ "version": 1,
+ "paused": {{"a": {{"until": "{until}", "reason": "moving"}}}},
+ "acknowledged": {{"b": {{"until": "{until}", "reason": "ordered", "problems": {json.dumps(problems)}}}}}
+}}
+"""
+    )
+    notes = file.read()
+    assert notes.paused == {"a": PAUSE}
+    assert notes.acknowledged == {"b": replace(KNOWN, problems=(*KNOWN.problems, Problem("warning", "x")))}
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "[]", "{}", '{"paused": {"a": {"until": "soon", "reason": ""}}, "acknowledged": {}}',
@@ -64,8 +82,9 @@ def test_a_row_that_makes_no_sense_takes_no_other_with_it(file: OperatorFile) ->
     content["acknowledged"]["d"] = 3
     file.path.write_text(json.dumps(content))
     assert file.read().paused == {"a": PAUSE} and file.read().acknowledged == {"b": KNOWN}
-    with pytest.raises(Refused, match=r"paused\.c"):
+    with pytest.raises(Refused, match=r"paused\.c: 'until': Value error, ") as told:
         file.change(lambda notes: with_pause(notes, "a", None))
+    assert "\n" not in str(told.value)
 
 
 def test_a_link_in_its_place_is_not_followed(file: OperatorFile, tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_an_interrupted_stream_goes_on_where_its_token_or_its_snapshot_is_known(
         name="a", origins=tuple(Origin(name=name, guid=guid, createtxg=guid) for name, guid in known)
     )
     streams = SimpleNamespace(token=lambda text: {"good": SimpleNamespace(guid=1), "bad": None}[text])
-    begun = room._header(cast(Any, streams), [source], Inventory(address="there", datasets=lines))
+    begun = room._begun(cast(Any, streams), [source], Inventory(address="there", datasets=lines))
     assert begun == {"by token": 1, "from its beginning": 3}
 
 
@@ -138,6 +138,24 @@ def test_one_destination_that_fails_keeps_no_other_from_its_turn(monkeypatch: py
     assert turns == ["c", "d"]
     turns.clear()
     assert ship_all(three, lambda: len(turns) == 3) == ("c", "d", "e")
+
+
+def test_a_stream_that_a_stop_cuts_is_no_failure_of_the_destination(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+
+    def ship(_: Context, destination: ShipDestination, **__: object) -> str:
+        if destination.name == "full":
+            raise Refused("full")
+        raise Stopped(("zfs", "send"), -1, "zbackup was told to end")
+
+    monkeypatch.setattr(room, "ship", ship)
+    monkeypatch.setattr(room.log, "error", lambda event, **_: events.append(event))
+    with pytest.raises(Stopped, match=r"^zfs send: zbackup was told to end$"):
+        ship_all(context(destinations=tuple(map(destination, "ab"))))
+    assert events == []
+    with pytest.raises(Refused, match="full"):
+        ship_all(context(destinations=tuple(map(destination, ("full", "b")))))
+    assert events == ["ship.failed"]
 
 
 @pytest.mark.parametrize(

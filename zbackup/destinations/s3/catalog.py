@@ -14,7 +14,7 @@ from zbackup.model.errors import NotFound, VerificationFailed
 from zbackup.model.event_log import log
 
 LOOKS = 3
-"""How often to list again when something was listed that is not there when it is read."""
+"""Listings that are tried while something that was listed is not there when it is read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from zbackup.config.s3 import S3
 from zbackup.destinations.s3.layout import StreamId
 from zbackup.destinations.s3.manifest_schema import Manifest, PartPage
 from zbackup.model.record import PREFIX
@@ -117,19 +118,6 @@ def _shortest(
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chains:
-    """The rules for when a full stream is sent again: 0 for never by this rule.
-
-    `most` incremental streams behind a full one; `every` after so long; `share` when the incremental ones
-    of a chain are together larger than this share of the full one.
-    """
-
-    most: int = 0
-    every: timedelta = timedelta(0)
-    share: float = 0.0
-
-
 @dataclass(frozen=True, slots=True)
 class CommittedPart:
     """A part of a committed backup that is whole, and the streams that make it, the full one first."""
@@ -164,8 +152,11 @@ def _taken(manifest: Manifest) -> str:
     return manifest.record.get("taken", "")
 
 
-def inventory_of(contents: BucketContents, address: str, rules: Chains, now: datetime) -> Inventory:
-    """The target datasets as a planner needs them. A stream whose chain is broken is no copy."""
+def inventory_of(contents: BucketContents, address: str, rules: S3, now: datetime) -> Inventory:
+    """The target datasets as a planner needs them. A stream whose chain is broken is no copy.
+
+    `rules` say when a full stream is sent again.
+    """
     names = sorted({stream.dataset for stream in (*contents.indexes, *contents.headers)})
     committed = in_order(contents)
     datasets = (
@@ -175,7 +166,7 @@ def inventory_of(contents: BucketContents, address: str, rules: Chains, now: dat
 
 
 def _target(
-    name: str, contents: BucketContents, committed: Sequence[CommittedPart], rules: Chains, now: datetime
+    name: str, contents: BucketContents, committed: Sequence[CommittedPart], rules: S3, now: datetime
 ) -> TargetDataset:
     chains = ChainIndex(contents)
     there = {s.guid for s in contents.indexes if s.dataset == name and chains.to(name, s.guid)}
@@ -206,15 +197,15 @@ def _copy(manifest: Manifest, part: PartPage) -> ReceivedSnapshot:
 
 
 def _ends(
-    newest: CommittedPart, contents: BucketContents, sizes: Mapping[int, int], rules: Chains, now: datetime
+    newest: CommittedPart, contents: BucketContents, sizes: Mapping[int, int], rules: S3, now: datetime
 ) -> bool:
     """Tell whether the chain of the newest copy is to have no more streams."""
     full, *rest = newest.chain
     more = sum(sizes.get(stream.guid, 0) for stream in rest)
     return (
-        bool(rules.most and len(rest) >= rules.most)
-        or bool(rules.every and now - contents.indexes[full] >= rules.every)
-        or bool(rules.share and more > rules.share * sizes.get(full.guid, 0))
+        bool(rules.max_chain and len(rest) >= rules.max_chain)
+        or bool(rules.full_every and now - contents.indexes[full] >= timedelta(seconds=rules.full_every))
+        or bool(rules.max_share and more > rules.max_share * sizes.get(full.guid, 0))
     )
 
 

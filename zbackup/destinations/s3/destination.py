@@ -7,7 +7,6 @@ from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
-from zbackup.config.s3 import S3
 from zbackup.config.units import instance_name_is_valid
 from zbackup.destinations.copies import MOST_INSTANCES
 from zbackup.destinations.s3.cache import PageCache
@@ -26,8 +25,8 @@ from zbackup.model.errors import NotFound
 class S3Destination:
     """`prefix` is what all keys begin with; `now` is the time, which decides when a chain is old.
 
-    `table` says how the bucket is reached, `storing` how streams are stored in it. `cache` is the directory
-    below which pages of the bucket are kept (None: they are not).
+    `storing` says how the bucket is reached, too. `cache` is the directory below which pages of the bucket
+    are kept (None: they are not).
     """
 
     name: str
@@ -35,7 +34,6 @@ class S3Destination:
     prefix: str
     instance: str
     bucket: str
-    table: S3
     storing: StorageSettings
     now: Callable[[], datetime]
     cache: Path | None = None
@@ -63,10 +61,11 @@ class S3Destination:
         return found
 
     def _opened(self) -> Bucket:
-        return Bucket(self.bucket, self.table, self.now, self.most_wait_s)
+        return Bucket(self.bucket, self.storing.table, self.now, self.most_wait_s)
 
     @contextmanager
     def connect(self) -> Iterator[S3Session]:
+        table = self.storing.table
         layout = Layout(root_of(self.prefix, self.instance))
         with self._opened() as bucket:
             yield S3Session(
@@ -75,18 +74,16 @@ class S3Destination:
                 address=self.address,
                 storing=self.storing,
                 now=self.now,
-                logs=S3Logs(
-                    bucket, layout.root, self.address, self.storing, locked=bool(self.table.object_lock)
-                ),
+                logs=S3Logs(bucket, layout.root, self.address, self.storing, locked=bool(table.object_lock)),
                 pages=ManifestStore(
                     bucket=bucket,
                     layout=layout,
                     signing=Signatures(
                         keys=self.storing.keys,
                         root=layout.root,
-                        bound_only=not self.storing.accept_unbound,
+                        bound_only=not table.accept_unbound,
                     ),
                     signed_only=self.storing.signed_only,
-                    cache=PageCache(self.cache, (self.table.endpoint or "", self.bucket, layout.root)),
+                    cache=PageCache(self.cache, (table.endpoint or "", self.bucket, layout.root)),
                 ),
             )

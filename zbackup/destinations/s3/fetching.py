@@ -32,10 +32,10 @@ from zbackup.zfs.stream_records import byte_order
 STEP = 1 << 22
 
 COMPRESSED_STEP = 1 << 18
-"""So much is decompressed at a time."""
+"""Bytes that are decompressed at a time."""
 
 MOST_WINDOW = 8 << 20
-"""What a frame may ask a decompressor to keep. Ours ask for 2 MiB; more than 8 no reader need allow."""
+"""Bytes that a frame may ask a decompressor to keep. Ours ask for 2 MiB; more than 8 no reader need allow."""
 
 LEAST_ROOM = 64 << 20
 """Buffers are together as large as for segments of this size, or of the host's own if that is larger: a page

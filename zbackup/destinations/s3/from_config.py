@@ -1,14 +1,12 @@
 """A bucket as the configuration describes it."""
 
 import binascii
-from datetime import timedelta
 from pathlib import Path
 
 from zbackup.clock import Clock
 from zbackup.config.s3 import S3
 from zbackup.config.secret import SecretRef
 from zbackup.config.ship import S3Address, Ship
-from zbackup.destinations.s3.chains import Chains
 from zbackup.destinations.s3.destination import S3Destination
 from zbackup.destinations.s3.encryption import KeyFiles, parse_key
 from zbackup.destinations.s3.settings import StorageSettings
@@ -23,7 +21,6 @@ def destination(ship: Ship, to: S3Address, instance: str, clock: Clock, cache: P
         prefix=to.prefix,
         instance=instance,
         bucket=to.bucket,
-        table=ship.s3,
         storing=_storing(ship.s3),
         now=clock.now,
         cache=cache,
@@ -32,20 +29,8 @@ def destination(ship: Ship, to: S3Address, instance: str, clock: Clock, cache: P
 
 def _storing(table: S3) -> StorageSettings:
     files = tuple(ref for ref in (table.key, *table.old_keys) if ref)
-    return StorageSettings(
-        segment_size=table.segment,
-        parallel=table.uploads,
-        compression=table.compression,
-        keys=KeyFiles(lambda: tuple(_key(ref) for ref in files)) if files else None,
-        encrypts=table.key is not None,
-        accept_plain=table.accept_plain,
-        accept_unbound=table.accept_unbound,
-        chains=Chains(
-            most=table.max_chain,
-            every=timedelta(seconds=table.full_every or 0),
-            share=table.max_share,
-        ),
-    )
+    keys = KeyFiles(lambda: tuple(_key(ref) for ref in files)) if files else None
+    return StorageSettings(table=table, keys=keys)
 
 
 def _key(ref: SecretRef) -> bytes:

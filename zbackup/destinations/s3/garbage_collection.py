@@ -23,7 +23,7 @@ from zbackup.model.errors import BucketRefused, NotFound, Refused, VerificationF
 from zbackup.model.event_log import log
 
 QUIET = timedelta(days=1)
-"""What was not written to for so long nobody works on."""
+"""The time without a write after which nobody works on a stream any more."""
 
 
 @dataclass(frozen=True, slots=True)

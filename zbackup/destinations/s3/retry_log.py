@@ -11,7 +11,7 @@ from threading import Lock
 from zbackup.model.event_log import log
 
 CALM_S = 60.0
-"""When no request had to be tried again for so long, it is over."""
+"""Seconds without a retry after which the trouble is over."""
 
 
 class Trouble:

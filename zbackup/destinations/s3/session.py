@@ -75,10 +75,10 @@ class S3Session:
         contents = self.contents()
         for key, problem in contents.unreadable[:1]:
             raise VerificationFailed(f"{self.bucket.address}/{key}: {problem}")
-        return inventory_of(contents, self.address, self.storing.chains, self.now())
+        return inventory_of(contents, self.address, self.storing.table, self.now())
 
     def contents(self) -> BucketContents:
-        return scan(self.pages, self.storing.parallel)
+        return scan(self.pages, self.storing.table.uploads)
 
     def copies(self) -> Copies:
         return copies_of(self.contents(), self.address, keyless=self.storing.keys is None)
@@ -122,7 +122,7 @@ class S3Session:
         )
         # What is proven is what is there, and not what was read of it before.
         self.pages.known.clear()
-        return verifier.verify(scan(replace(self.pages, cache=NO_CACHE), self.storing.parallel))
+        return verifier.verify(scan(replace(self.pages, cache=NO_CACHE), self.storing.table.uploads))
 
     def orphans(self) -> tuple[str, ...]:
         streams = self._collector.orphans(self.contents(), self._now())
@@ -175,15 +175,15 @@ class S3Session:
         except VerificationFailed as wrong:
             log.warning("s3.stream_begun_again", stream=ascii(str(stream)), reason=str(wrong))
             return None
-        if header is None or header.segment_size > max(self.storing.segment_size, LEAST_ROOM):
+        if header is None or header.segment_size > max(self.storing.table.segment, LEAST_ROOM):
             return None
         return header if header.version == 2 or not self.storing.encrypts_new else None
 
     def _buffers(self, header: StreamHeader | None) -> Buffers:
         """One is filled while the others are on their way."""
-        size = header.segment_size if header else self.storing.segment_size
+        size = header.segment_size if header else self.storing.table.segment
         encrypted = header.encryption is not None if header else self.storing.encrypts_new
-        return Buffers(self.storing.parallel + 1, size, encrypted=encrypted)
+        return Buffers(self.storing.table.uploads + 1, size, encrypted=encrypted)
 
     def stream(self, stream: StreamId, meter: Meter) -> Iterator[memoryview]:
         """The send stream again, in order; see fetching.fetch for what is proven before a byte is given."""
@@ -225,7 +225,7 @@ class S3Session:
             guid=part.guid,
             base=part.base,
             raw=part.raw,
-            segment_size=self.storing.segment_size,
+            segment_size=self.storing.table.segment,
             compression=self._compression(part, first),
             encryption=None,
             host=socket.gethostname(),
@@ -248,10 +248,10 @@ class S3Session:
             return True
 
     def _compression(self, part: OutgoingStream, first: Piece) -> Literal["zstd", "none"]:
-        if self.storing.compression == "auto":
+        if self.storing.table.compression == "auto":
             with first.content() as content:
                 return "zstd" if not part.raw and is_worth_compressing(content) else "none"
-        return self.storing.compression
+        return self.storing.table.compression
 
     def _access(self, stream: StreamId, header: StreamHeader, key: DataKey | None) -> StreamAccess:
         return StreamAccess(
@@ -260,8 +260,8 @@ class S3Session:
             stream=stream,
             header=header,
             key=key,
-            parallel=self.storing.parallel,
-            usual=self.storing.segment_size,
+            parallel=self.storing.table.uploads,
+            usual=self.storing.table.segment,
         )
 
     def _present(self, stream: StreamId) -> dict[tuple[int, bytes], int]:

@@ -1,44 +1,33 @@
-"""The settings of how streams are stored in a bucket, with the keys and the chains that they lead to."""
+"""The settings of how streams are stored in a bucket, with the keys that they lead to."""
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
 
-from zbackup.destinations.s3.chains import Chains
+from zbackup.config.s3 import S3
 from zbackup.destinations.s3.encryption import KeyStore
 from zbackup.model.begin_record import begin_record
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.shipping import OutgoingStream
 
-Compression = Literal["auto", "zstd", "none"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageSettings:
-    """The settings of how streams are stored: `segment_size` in bytes of the stream, and
-    `parallel` segments at a time.
+    """The settings of how streams are stored. `keys` open the streams that are there.
 
-    New streams are encrypted if `encrypts`; `keys` open those that are there. With keys nothing else counts,
-    unless `accept_plain`. `accept_unbound`: also what earlier versions signed, which names no prefix.
+    With keys nothing else counts, unless the table says accept_plain.
     """
 
-    segment_size: int = 16 << 20
-    parallel: int = 8
-    compression: Compression = "auto"
+    table: S3
     keys: KeyStore | None = None
-    encrypts: bool = False
-    accept_plain: bool = False
-    accept_unbound: bool = True
-    chains: Chains = field(default_factory=Chains)
 
     @property
     def encrypts_new(self) -> bool:
         """Tell whether new streams are encrypted."""
-        return self.encrypts and self.keys is not None
+        return self.table.key is not None and self.keys is not None
 
     @property
     def signed_only(self) -> bool:
         """Tell whether what is not signed and encrypted is nobody's who has the key."""
-        return self.keys is not None and not self.accept_plain
+        return self.keys is not None and not self.table.accept_plain
 
 
 def require_stream(content: memoryview, part: OutgoingStream) -> None:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zbackup.config.lock import Lock
-from zbackup.engines.mongodb.lock.heal import heal
+from zbackup.engines.marker_file import MarkerFile
+from zbackup.engines.mongodb.lock.heal import heal, marker_file
 from zbackup.engines.mongodb.lock.lock import TakenLock, locked
-from zbackup.engines.mongodb.lock.marker_file import MarkerFile
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server import assess
 from zbackup.engines.mongodb.server.connection import PrivilegeMissing, connect
@@ -61,5 +61,5 @@ class MongoEngine:
             yield lock
 
     @property
-    def _note(self) -> MarkerFile:
-        return MarkerFile(self.run_dir / f"{self.instance}.fsync-locked")
+    def _note(self) -> MarkerFile[str]:
+        return marker_file(self.run_dir / f"{self.instance}.fsync-locked")

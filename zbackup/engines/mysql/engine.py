@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zbackup.config.lock import Lock
+from zbackup.engines.marker_file import MarkerFile
 from zbackup.engines.mysql.lock import applier
 from zbackup.engines.mysql.lock.lock import STOPS_COMMITS, TakenLock, locked
-from zbackup.engines.mysql.lock.restart_applier import MarkerFile
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.plain_log.plain_log import PlainLog
 from zbackup.engines.mysql.plain_log.snapshots import REPLICA, lock_with_copy, require_whole, with_copy
@@ -93,5 +93,5 @@ class MysqlEngine:
                 yield lock
 
     @property
-    def _note(self) -> MarkerFile:
-        return MarkerFile(self.run_dir / f"{self.instance}.applier-stopped")
+    def _note(self) -> MarkerFile[list[str]]:
+        return applier.marker_file(self.run_dir / f"{self.instance}.applier-stopped")

@@ -29,11 +29,11 @@ from zbackup.proc.lock import exclusive
 from zbackup.proc.pipeline import Meter, Pace
 
 SUBJECT_S = 60.0
-"""How old what is known of the instance's backups may be."""
+"""Seconds for which what is known of the instance's backups is believed."""
 INVENTORY_S = 600.0
-"""How long it is believed that nobody else has changed what is at the destination."""
+"""Seconds for which it is believed that nobody else has changed what is at the destination."""
 SIGN_S = 60.0
-"""How often it is written down at the destination that nothing was written."""
+"""Seconds between two marks at the destination that nothing was written."""
 
 
 def never() -> bool:

@@ -9,9 +9,10 @@ from zbackup.model.clock_reading import Reading
 STEP_S: Final = 5.0
 """A smaller step is none."""
 DRIFT: Final = 5e-4
-"""How far, per second, a clock may go off the uptime without a step: adjtimex(2) slews by 500 ppm at most."""
+"""Seconds a second that a clock may go off the uptime without a step: adjtimex(2) slews by 500 ppm at
+most."""
 BELIEVED_AFTER_S: Final = 3600.0
-"""So long after a leap, and without another, somebody has set the clock right."""
+"""Seconds after a leap, without another, by which somebody has set the clock right."""
 
 _Known = tuple[datetime, Reading]
 

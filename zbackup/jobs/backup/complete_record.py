@@ -51,7 +51,7 @@ def finish(
         remarks = {TIMES_OUT_OF_ORDER: "\n".join(reach.out_of_order)}
         finished = replace(finished, server=finished.server | remarks)
     if before:
-        stops = ctx.log_reader.unreplayable(backup.files(datasets), before.log_to)
+        stops = ctx.log_reader.unreplayable(backup.files(datasets), before.log_to, base=before)
         finished = finished.with_unreplayable(stops)
     finished = replace(finished, since=_since(backup, others) or reach.as_of)
     if span := ctx.log_reader.log_span(record, where, before):

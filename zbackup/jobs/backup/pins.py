@@ -62,7 +62,8 @@ def _makers(ctx: Context) -> dict[str, str]:
 
 
 def _who(by_now: Sequence[str], readers: list[tuple[int, str]], makers: Mapping[str, str]) -> str:
-    """Whoever may not look at root's processes sees no readers: the work that is under way is named then."""
+    """Tell who needs the snapshot. Without the right to see root's processes, and so no readers, name the
+    work that is under way."""
     if by_now:
         return f"is needed by now, {'; '.join(by_now)}"
     pids = [f"(pid {pid})" for pid, _ in readers]

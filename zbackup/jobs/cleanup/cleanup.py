@@ -155,10 +155,10 @@ def _have_removed(ctx: Context, clone: Clone) -> tuple[str, bool] | None:
 
 
 def remove_unfinished(ctx: Context, name: str) -> tuple[str, bool] | None:
-    """Whoever makes a clone holds the lock of its name: free means that its maker is dead.
+    """Remove an unfinished clone, unless its maker lives, which holds the lock of its name.
 
-    What came of it and whether it is well now; None when there is no such clone, or its maker lives. Raise
-    UsageError for what can be no clone's name.
+    Return what came of it and whether it is well now; None when there is no such clone, or its maker lives.
+    Raise UsageError for what can be no clone's name.
     """
     maker = recovery_of(name)
     require_good(maker)

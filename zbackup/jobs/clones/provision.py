@@ -1,4 +1,4 @@
-"""From a dev clone's files to its server: accounts, masking, start."""
+"""Make a server of a dev clone's files: accounts, masking, start."""
 
 import secrets
 from collections.abc import Mapping

@@ -50,7 +50,7 @@ T = TypeVar("T")
 KEY_BYTES = 96
 LAST_PORT = 65535
 MOST_TRIES = 10
-"""So often the newest cluster time is taken to be earlier, each time as a member's log asks for."""
+"""Times that the newest cluster time is taken to be earlier, each as a member's log asks for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,7 +47,7 @@ def require_sensible(wish: CopyWish) -> None:
 
 
 def copier_of(ctx: Context) -> Copier:
-    """Whoever copies for the instance. Raise Refused without one."""
+    """Return the copier of the instance. Raise Refused without one."""
     if ctx.copier is None:
         raise Refused(f"zbackup copies no tables of {ctx.engine_name}")
     return ctx.copier()

@@ -21,7 +21,8 @@ MEASURE_EVERY = 10
 """Polls between two looks at who else restores, which asks ZFS."""
 
 LEAST_FREE = 0.05
-"""Of the pool. Less than what a drill may not fetch into: one that was let do that is not ended for it."""
+"""The share of the pool that has to stay free. Less than what a drill may not fetch into: one that was let do
+that is not ended for it."""
 
 
 # A recovery runs up to two servers side by side, which need more than their caches.
@@ -129,7 +130,8 @@ class Guard:
         return Postponed(why) if why else None
 
     def _end_servers(self, ctx: Context) -> None:
-        """Whatever waits for one goes on then, and fails. Again and again: another may have been started."""
+        """End the drill's servers, so that what waits for one fails. Again and again: another may have been
+        started."""
         name = drill_name(ctx.instance)
         for each in (name, log_name(name)):
             with suppress(ZbackupError, OSError):

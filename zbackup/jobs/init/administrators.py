@@ -8,7 +8,7 @@ from zbackup.engines.mysql.server import account
 from zbackup.model.setup import Server
 
 ANSWER_S = 30.0
-"""How long a server may be silent before it is given up."""
+"""Seconds that a server may be silent before it is given up."""
 
 
 def administrator(server: Server, user: str, password: str | None) -> Administrator:

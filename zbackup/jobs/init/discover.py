@@ -38,7 +38,7 @@ MOST_SOCKETS = 8
 
 HERE = ("127.0.0.1", "0.0.0.0", "::1", "::")
 AdministratorsOf = Callable[[Server], Sequence[Administrator]]
-"""As whom a server is asked, in this order."""
+"""Administrators as whom a server is asked, in this order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,17 +28,18 @@ DIRECTORY = ".operations"
 MOST_KEPT = 50
 MOST_RUNNING = 4
 LONG = ("create", "reset", "restore")
-"""So many of these run at once. None of them keeps a lease from being extended, or room from being freed."""
+"""Verbs of which only MOST_RUNNING run at once. None of them keeps a lease from being extended, or room from
+being freed."""
 MOST_NOTES = 20
 MOST_TEXT = 1000
 EVERY_S = 0.5
-"""How far a phase is, is written down so often."""
+"""Seconds between two notes of how far a phase is."""
 MOST_STILL_S = 25 * 3600.0
-"""So long an operation may go on without a new phase, count or note; then it hangs, and is ended. A server
-that replays says nothing meanwhile, and has a day for that; one that does nothing is ended long before
+"""Seconds that an operation may go on without a new phase, count or note; then it hangs, and is ended. A
+server that replays says nothing meanwhile, and has a day for that; one that does nothing is ended long before
 (engines.stall)."""
 LET_GO_S = 900.0
-"""So long what is ended has to stop servers and to remove what it made, until it is told again."""
+"""Seconds that what is ended has to stop servers and to remove what it made, until it is told again."""
 LIMIT = 1 << 18
 """Bytes of a record: all texts as long as they may be, in any script."""
 _ONE = TypeAdapter(Operation)

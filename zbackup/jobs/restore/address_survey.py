@@ -12,7 +12,7 @@ ENGINES = ("mysql", "mariadb", "mongodb")
 MOST_NAMED = 10
 
 Opened = Callable[[str, str], Destination]
-"""Of a path below the address ("" for itself) and an instance, where its copies lie."""
+"""The destination of a path below the address ("" for itself) and an instance."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from zbackup.jobs.restore.search_copies import search_copies
 from zbackup.jobs.restore.source import LATEST, Opened, as_it_is, labelled
 from zbackup.jobs.ship.archived import ArchivedCopies, archived_copies
 from zbackup.jobs.ship.remote_holds import remote_holds
-from zbackup.model.backup import Backup
+from zbackup.model.backup import Backup, finished
 from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed, ZbackupError
 from zbackup.model.log import position_of
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
@@ -65,7 +65,7 @@ class DestinationSource:
         backups = latest_backups(ctx, self.destination, options)
         base = plan_whole_log(backups).base
         newest = farthest_log(base, backups) or base
-        return Moment(newest.record.as_of or newest.record.taken, LATEST, ctx.zone, is_now=True)
+        return Moment(newest.record.as_of_or_taken, LATEST, ctx.zone, is_now=True)
 
     def backup(self, ctx: Context, name: str) -> BackupAsItIs:
         """See Source."""
@@ -89,9 +89,10 @@ class DestinationSource:
         if not copies.backups:
             raise NotRecoverable(_none(ctx, self.destination, copies))
         log = _choice(ctx, copies, UnseenTransaction(name, ctx.clock.now()), base).log
-        if log is None or log.record.complete_to is None:
-            raise AssertionError("a recovery without a finished log source was planned")
-        return UnseenTransaction(name, log.record.complete_to)
+        holders = finished([log] if log else [])
+        if not holders:
+            raise NotRecoverable(f"no finished backup at {self.destination.adapter.address} holds {name}")
+        return UnseenTransaction(name, holders[0].complete_to)
 
     def search(self, ctx: Context, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
         """See search_copies."""

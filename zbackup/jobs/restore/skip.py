@@ -20,7 +20,7 @@ from zbackup.model.transaction_name import parse_transaction
 _SHOWN = 10
 _XA = ("XA COMMIT", "XA ROLLBACK")
 _SET_BACK = timedelta(hours=1)
-"""What stands behind a transaction in the log may say that it was committed before it, by so much at most."""
+"""The most by which what stands behind a transaction in the log may say that it was committed before it."""
 
 
 def without(ctx: Context, options: RestoreOptions, text: str) -> RestoreOptions:

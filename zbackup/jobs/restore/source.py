@@ -17,7 +17,7 @@ from zbackup.model.transaction_name import TransactionName
 from zbackup.plan.recovery.as_it_is import find_backup, newest_labelled
 
 LATEST = "latest"
-"""What is asked for to have all there is: at a destination what arrived, here what is in the server's log."""
+"""The word that asks for all there is: at a destination what arrived, here what is in the server's log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Source(Protocol):
 def as_it_is(name: str, backups: Sequence[Backup], shown: str = "zbackup list") -> BackupAsItIs:
     """The backup of that name, as it is. Raise NotFound or NotRecoverable."""
     record = find_backup(name, backups, shown).record
-    return BackupAsItIs(name, record.as_of or record.taken)
+    return BackupAsItIs(name, record.as_of_or_taken)
 
 
 def labelled(label: str, backups: Sequence[Backup], shown: str = "zbackup list") -> BackupAsItIs:
@@ -80,4 +80,4 @@ def labelled(label: str, backups: Sequence[Backup], shown: str = "zbackup list")
     # Names are given by the second, and of two servers' backups the same one may be another.
     called = sum(b.name == newest.name for b in backups)
     name = newest.name if called == 1 else newest.record.backup
-    return BackupAsItIs(name, newest.record.as_of or newest.record.taken)
+    return BackupAsItIs(name, newest.record.as_of_or_taken)

@@ -34,7 +34,7 @@ AT_ONCE = 500
 """Snapshots that are asked for by name in one command."""
 
 Opened = Callable[[str, str], Destination]
-"""Of a path below the address ("" for itself) and an instance, where its copies lie."""
+"""The destination of a path below the address ("" for itself) and an instance."""
 
 
 @dataclass(slots=True)

@@ -3,14 +3,15 @@
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from zbackup.model import bounds
+from pydantic import TypeAdapter
+
 from zbackup.model.errors import Refused
 from zbackup.model.event_log import log
-from zbackup.model.operator_notes import NO_NOTES, Acknowledgement, OperatorNotes, Pause, Problem
+from zbackup.model.json_fields import from_rows, to_rows
+from zbackup.model.operator_notes import NO_NOTES, Acknowledgement, OperatorNotes, Pause
 from zbackup.proc import secure_files
 from zbackup.proc.lock import exclusive
 
@@ -18,6 +19,9 @@ FILE = "operator.json"
 LIMIT = 1 << 20
 
 Note = TypeVar("Note")
+
+_NOTES = TypeAdapter(OperatorNotes)
+_PAUSE, _ACKNOWLEDGEMENT = TypeAdapter(Pause), TypeAdapter(Acknowledgement)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +61,8 @@ class OperatorFile:
             return NO_NOTES, [str(unreadable) or type(unreadable).__name__]
         problems: list[str] = []
         return OperatorNotes(
-            paused=_rows("paused", tables["paused"], _pause, problems),
-            acknowledged=_rows("acknowledged", tables["acknowledged"], _acknowledgement, problems),
+            paused=_rows("paused", tables["paused"], _PAUSE, problems),
+            acknowledged=_rows("acknowledged", tables["acknowledged"], _ACKNOWLEDGEMENT, problems),
         ), problems
 
     def change(self, to: Callable[[OperatorNotes], OperatorNotes]) -> OperatorNotes:
@@ -95,42 +99,17 @@ def with_acknowledgement(notes: OperatorNotes, instance: str, known: Acknowledge
 
 
 def _text(notes: OperatorNotes) -> str:
-    content = {
-        "version": 1,
-        "paused": {n: {"until": p.until.isoformat(), "reason": p.reason} for n, p in notes.paused.items()},
-        "acknowledged": {
-            n: {"until": a.until.isoformat(), "reason": a.reason, "problems": [list(p) for p in a.problems]}
-            for n, a in notes.acknowledged.items()
-        },
-    }
-    return json.dumps(content, indent=1) + "\n"
+    return json.dumps({"version": 1} | to_rows(_NOTES, notes), indent=1) + "\n"
 
 
 def _rows(
-    kind: str, rows: Iterable[tuple[str, Any]], read: Callable[[Any], Note], problems: list[str]
+    kind: str, rows: Iterable[tuple[str, object]], adapter: TypeAdapter[Note], problems: list[str]
 ) -> dict[str, Note]:
     """The rows that make sense; of the others a line each is added to `problems`."""
     found = {}
     for name, row in rows:
         try:
-            found[name] = read(row)
-        except (ValueError, KeyError, TypeError, AttributeError) as wrong:
-            problems.append(f"{kind}.{name}: {type(wrong).__name__} {wrong}")
+            found[name] = from_rows(adapter, row)
+        except ValueError as wrong:
+            problems.append(f"{kind}.{name}: {wrong}")
     return found
-
-
-def _pause(row: dict[str, Any]) -> Pause:
-    return Pause(until=_until(row), reason=str(row["reason"]))
-
-
-def _acknowledgement(row: dict[str, Any]) -> Acknowledgement:
-    problems = tuple(_problem(*each) for each in row["problems"])
-    return Acknowledgement(until=_until(row), reason=str(row["reason"]), problems=problems)
-
-
-def _problem(severity: object, subject: object, key: object = "") -> Problem:
-    return Problem(str(severity), str(subject), str(key))
-
-
-def _until(row: dict[str, Any]) -> datetime:
-    return bounds.moment(str(row["until"]))

@@ -11,7 +11,7 @@ from zbackup.model.mongod_settings import setting
 
 BIND, SET, PARAMETER = "bind_ip", "replSet", "setParameter"
 PASSWORD = "PASSWORD"
-"""Where the operator has to put in a password: servers tell them to nobody."""
+"""The placeholder of a password, for the operator to fill in: servers tell them to nobody."""
 
 FLAGS = (
     ("security.keyFile", "keyFile"),
@@ -40,14 +40,14 @@ FLAGS = (
 SECRET = ("tlsCertificateKeyFilePassword", "tlsClusterPassword")
 ROLES = ("shardsvr", "configsvr")
 PARAMETERS = ("tls", "ssl", "openssl", "auth")
-"""How parameters begin that say who talks to whom. Others may name production's files."""
+"""Beginnings of the parameters that say who talks to whom. Others may name production's files."""
 
 OF_SSL = {
     "sslPEMKeyFile": "tlsCertificateKeyFile",
     "sslPEMKeyPassword": "tlsCertificateKeyFilePassword",
     "bind_ip_all": BIND,
 }
-"""What options are called besides; others of `ssl` are called as those of `tls` but for that."""
+"""Old names of options that differ by more than `ssl` for `tls`, and the new ones."""
 
 
 def flags(server: Mapping[str, str], options: Mapping[str, Any], host: str) -> list[str]:

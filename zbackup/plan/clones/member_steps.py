@@ -80,7 +80,7 @@ def _joining(backup: Backup, dbpath: str, zone: ZoneInfo) -> tuple[Step, ...]:
         ),
         Step(
             text="It becomes a SECONDARY and catches up, as long as the primary's oplog begins before "
-            f"{local_text(record.as_of or record.taken, zone)}, which the backup is of; else it stays "
+            f"{local_text(record.as_of_or_taken, zone)}, which the backup is of; else it stays "
             "RECOVERING: undo this, and begin with a newer backup",
             run=("rs.status().members", "rs.printReplicationInfo()"),
             mongosh=True,

@@ -10,7 +10,7 @@ from zbackup.plan.duration_text import length
 # A look takes a while, and so does a rotation of the log; less than this is nothing to be told of.
 SLACK = timedelta(seconds=30)
 LATE, LOST = 5, 60
-"""So many times as often as it is to be archived: a warning, and critical."""
+"""Multiples of the interval of archiving: late is a warning, lost is critical."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

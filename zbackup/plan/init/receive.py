@@ -7,7 +7,7 @@ from zbackup.model.errors import Refused, UsageError
 from zbackup.model.setup import Step
 
 ALLOWED = "receive,create,mount,userprop,readonly,canmount,mountpoint,setuid,exec,devices"
-"""What a receiving user needs (docs/how-to/append-only-backup-host.md)."""
+"""Permissions that a receiving user needs (docs/how-to/append-only-backup-host.md)."""
 
 _KEY = re.compile(
     r"(ssh-ed25519|ssh-rsa|ecdsa-sha2-\S+|sk-\S+) ([A-Za-z0-9+/]{40,}={0,3})(?: ([^\x00-\x1f\x7f]*))?"

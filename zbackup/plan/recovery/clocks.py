@@ -21,7 +21,8 @@ LEAP_AFTER_FEW = timedelta(days=366)
 TOLERANCE = timedelta(minutes=1)
 """Clocks are nudged and leap seconds come: less is no leap."""
 BELIEVED_AFTER = timedelta(days=7)
-"""So long after a leap somebody would have noticed a wrong clock; then it counts as time that has passed."""
+"""The time after a leap by which somebody would have noticed a wrong clock; then it counts as time that has
+passed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ class LastDrop:
         self.defined: LogEntry | None = None
         self.renamed: tuple[LogEntry, str] | None = None
         self._open = False
-        """Whether what was found counts depends on what was before."""
+        """True while it depends on what was before whether what was found counts."""
         self._begin_file()
 
     def _begin_file(self) -> None:

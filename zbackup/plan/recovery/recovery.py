@@ -165,7 +165,7 @@ def drill_target(backups: Sequence[Backup]) -> tuple[datetime, str]:
         and not first_break(b, newest, backups)
     ]
     base = max(older, key=_age, default=newest_base)
-    return newest.record.as_of or newest.record.taken, base.name
+    return newest.record.as_of_or_taken, base.name
 
 
 def _proven(
@@ -219,7 +219,7 @@ def _age(backup: Backup) -> tuple[int, str]:
 
 
 def _newness(backup: Backup) -> tuple[datetime, int]:
-    return backup.record.as_of or backup.record.taken, backup.createtxg
+    return backup.record.as_of_or_taken, backup.createtxg
 
 
 def _reason(base: Backup, log: Backup | None, *, asked: bool) -> str:

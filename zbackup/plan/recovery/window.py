@@ -13,7 +13,7 @@ from zbackup.model.unreplayable import Unreplayable
 from zbackup.plan.recovery.coverage import Coverage, first_behind, log_known
 
 MOST_HOLES = 3
-"""So many gaps are told in a sentence; of more only how many there are."""
+"""Gaps that are told in a sentence; of more only how many there are."""
 
 Cause = Literal["purged", "reset", "not whole", "no replay", "other server", "switch", "damaged", "unknown"]
 

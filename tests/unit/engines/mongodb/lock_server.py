@@ -15,9 +15,10 @@ from bson import Timestamp
 
 from tests.unit.engines.clock import Clock, Timer
 from tests.unit.engines.watchdog import Killed, Watchdog, in_memory
+from zbackup.engines.marker_file import MarkerFile
 from zbackup.engines.mongodb.lock import heal as healing
 from zbackup.engines.mongodb.lock import lock, long_operations, release, watchdog
-from zbackup.engines.mongodb.lock.marker_file import MarkerFile
+from zbackup.engines.mongodb.lock.heal import marker_file
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server.connection import CommandRefused, ConnectionLost, NotAnswered
 
@@ -88,7 +89,7 @@ class Mongod:
     limit (6.0.11 and later). `before` and `after` may break what zbackup says: they get its number, from 1.
     """
 
-    note: MarkerFile
+    note: MarkerFile[str]
     replicates: bool = True
     free_in: float = 0.0
     gives_up: bool = True
@@ -219,15 +220,15 @@ def serving(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callabl
     made: list[Mongod] = []
 
     def serve(**like: Any) -> Mongod:
-        note = MarkerFile(tmp_path / f"run{len(made)}" / "shop.locked")
+        note = marker_file(tmp_path / f"run{len(made)}" / "shop.locked")
         server = Mongod(note=note, **like)
         made.append(server)
-        for module in lock, long_operations, release, watchdog:
+        for module in lock, long_operations, release:
             monkeypatch.setattr(module, "time", server.clock)
         for module in lock, healing:
             monkeypatch.setattr(module, "connect", lambda _: server.connect(ours=True))
         monkeypatch.setattr(lock, "start_guardian", server.start_guardian)
-        in_memory(monkeypatch, watchdog, lambda watched: watched.connect(ours=False))
+        in_memory(monkeypatch, watchdog, server.clock, lambda watched: watched.connect(ours=False))
         return server
 
     yield serve

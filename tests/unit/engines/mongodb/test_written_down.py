@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.unit.samples import PLAIN
 from zbackup.config.tls import Tls
-from zbackup.engines.mongodb.lock.marker_file import MarkerFile
+from zbackup.engines.mongodb.lock.heal import marker_file
 from zbackup.engines.mongodb.lock.watchdog_message import WatchOrder
 from zbackup.engines.mongodb.optime import OpTime, recorded_optime
 from zbackup.engines.mongodb.options import ConnectOptions
@@ -48,7 +48,7 @@ def test_what_is_no_optime(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", "[" * 100_000])
 def test_a_damaged_note_is_not_taken_for_none(tmp_path: Path, text: str) -> None:
-    note = MarkerFile(tmp_path / "n")
+    note = marker_file(tmp_path / "n")
     note.path.write_text(text)
     with pytest.raises(DatabaseError, match="delete it when the server is not locked"):
         note.read()
@@ -144,10 +144,11 @@ def test_an_order_without_secrets_and_one_with_a_uri() -> None:
 
 
 def test_a_note_is_there_until_it_is_removed(tmp_path: Path) -> None:
-    note = MarkerFile(tmp_path / "run" / "a.fsync-locked")
+    note = marker_file(tmp_path / "run" / "a.fsync-locked")
     assert note.read() is None
     note.write("7,1@2")
     assert note.read() == "7,1@2"
+    assert note.path.read_text() == '{"still": "7,1@2"}', "as every version writes and reads it"
     note.remove()
     note.remove()
     assert note.read() is None

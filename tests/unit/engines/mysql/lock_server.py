@@ -324,10 +324,9 @@ def serving(monkeypatch: pytest.MonkeyPatch) -> "Iterator[Callable[..., Server]]
         monkeypatch.setattr(lock, "connect", server.connect)
         for module in lock, long_queries:
             monkeypatch.setattr(module, "time", server.clock)
-        monkeypatch.setattr(applier_watchdog, "time", server.clock)
         monkeypatch.setattr(applier, "connect", server.connect)
         monkeypatch.setattr(applier, "start_guardian", server.start_guardian)
-        in_memory(monkeypatch, applier_watchdog, lambda watched: watched.connect(ours=False))
+        in_memory(monkeypatch, applier_watchdog, server.clock, lambda watched: watched.connect(ours=False))
         made.append(server)
         timers = SimpleNamespace(Event=threading.Event, Timer=lambda s, act: Timer(server.clock, s, act))
         monkeypatch.setattr(wait_limit, "threading", timers)

@@ -11,9 +11,9 @@ from tests.unit.engines.clock import Timer
 from tests.unit.engines.mysql.lock_server import CONNECT, Server, Session, serving
 from tests.unit.engines.watchdog import Killed
 from zbackup.config.lock import Lock
+from zbackup.engines.marker_file import MarkerFile
 from zbackup.engines.mysql.engine import MysqlEngine
-from zbackup.engines.mysql.lock.applier import heal, paused
-from zbackup.engines.mysql.lock.restart_applier import MarkerFile
+from zbackup.engines.mysql.lock.applier import heal, marker_file, paused
 from zbackup.engines.mysql.server.connection import ConnectionLost, StatementFailed
 from zbackup.model.errors import DatabaseError, LockNotTaken, Refused
 
@@ -24,15 +24,15 @@ LIMITS = Lock.model_construct()
 
 
 @pytest.fixture
-def note(tmp_path: Path) -> MarkerFile:
-    return MarkerFile(tmp_path / "run" / "shop.applier-stopped")
+def note(tmp_path: Path) -> MarkerFile[list[str]]:
+    return marker_file(tmp_path / "run" / "shop.applier-stopped")
 
 
 def replica(serving: Serve, **like: Any) -> Server:
     return serving(appliers={"east": True, "idle": False, "west": True}, **like)
 
 
-def runs_again(server: Server, note: MarkerFile) -> bool:
+def runs_again(server: Server, note: MarkerFile[list[str]]) -> bool:
     """As before: what did not run does not, either. The watchdog has had its time."""
     server.clock.sleep(400)
     return server.appliers == {"east": True, "idle": False, "west": True} and note.read() is None
@@ -40,7 +40,7 @@ def runs_again(server: Server, note: MarkerFile) -> bool:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_it_stands_still_under_the_body_where_it_ran_before(
-    version: str, note: MarkerFile, serving: Serve
+    version: str, note: MarkerFile[list[str]], serving: Serve
 ) -> None:
     server = replica(serving, version=version)
     with paused(CONNECT, LIMITS, note):
@@ -54,7 +54,9 @@ def test_it_stands_still_under_the_body_where_it_ran_before(
     assert not server.appliers["east"], "it is over: nobody starts what is stopped later"
 
 
-def test_a_watchdog_and_a_note_are_there_before_it_is_stopped(note: MarkerFile, serving: Serve) -> None:
+def test_a_watchdog_and_a_note_are_there_before_it_is_stopped(
+    note: MarkerFile[list[str]], serving: Serve
+) -> None:
     server = replica(serving)
     seen = list[object]()
 
@@ -70,14 +72,16 @@ def test_a_watchdog_and_a_note_are_there_before_it_is_stopped(note: MarkerFile, 
 
 
 @pytest.mark.parametrize("appliers", [{}, {"": False}])
-def test_where_none_runs_none_is_stopped(appliers: dict[str, bool], note: MarkerFile, serving: Serve) -> None:
+def test_where_none_runs_none_is_stopped(
+    appliers: dict[str, bool], note: MarkerFile[list[str]], serving: Serve
+) -> None:
     server = serving(appliers=appliers)
     with paused(CONNECT, LIMITS, note):
         assert not server.watchdogs and note.read() is None
     assert server.texts == ["SHOW REPLICA STATUS"]
 
 
-def test_one_that_is_to_stop_somewhere_is_left_alone(note: MarkerFile, serving: Serve) -> None:
+def test_one_that_is_to_stop_somewhere_is_left_alone(note: MarkerFile[list[str]], serving: Serve) -> None:
     server = replica(serving, until="SQL_AFTER_GTIDS")
     with pytest.raises(Refused, match="started UNTIL SQL_AFTER_GTIDS"), paused(CONNECT, LIMITS, note):
         pytest.fail("it was stopped")
@@ -85,7 +89,7 @@ def test_one_that_is_to_stop_somewhere_is_left_alone(note: MarkerFile, serving: 
     assert runs_again(server, note)
 
 
-def test_one_that_does_not_stop_in_time_is_started_again(note: MarkerFile, serving: Serve) -> None:
+def test_one_that_does_not_stop_in_time_is_started_again(note: MarkerFile[list[str]], serving: Serve) -> None:
     server = replica(serving, stop_s=500)
     began = server.clock.now
     said = "the applier did not stop within 30 s"
@@ -95,7 +99,7 @@ def test_one_that_does_not_stop_in_time_is_started_again(note: MarkerFile, servi
     assert not any(text.startswith("START") for text in server.texts), "its watchdog did it"
 
 
-def test_without_a_watchdog_nothing_is_stopped(note: MarkerFile, serving: Serve) -> None:
+def test_without_a_watchdog_nothing_is_stopped(note: MarkerFile[list[str]], serving: Serve) -> None:
     server = replica(serving, watchdog_fails="it cannot log in")
     with pytest.raises(LockNotTaken, match="it cannot log in"), paused(CONNECT, LIMITS, note):
         pytest.fail("it was stopped")
@@ -104,7 +108,7 @@ def test_without_a_watchdog_nothing_is_stopped(note: MarkerFile, serving: Serve)
 
 @pytest.mark.parametrize("failure", [KeyboardInterrupt, LockNotTaken])
 def test_without_its_watchdog_it_is_started_by_us(
-    failure: type[BaseException], note: MarkerFile, serving: Serve
+    failure: type[BaseException], note: MarkerFile[list[str]], serving: Serve
 ) -> None:
     """Not by the next run only, which may come tomorrow."""
     server = replica(serving)
@@ -114,7 +118,7 @@ def test_without_its_watchdog_it_is_started_by_us(
     assert server.appliers == {"east": True, "idle": False, "west": True} and runs_again(server, note)
 
 
-def test_where_nobody_can_start_it_the_note_stays(note: MarkerFile, serving: Serve) -> None:
+def test_where_nobody_can_start_it_the_note_stays(note: MarkerFile[list[str]], serving: Serve) -> None:
     server = replica(serving)
     with pytest.raises(KeyboardInterrupt), paused(CONNECT, LIMITS, note):
         server.watchdog_dead, server.starts = True, False
@@ -125,7 +129,9 @@ def test_where_nobody_can_start_it_the_note_stays(note: MarkerFile, serving: Ser
     assert runs_again(server, note)
 
 
-def test_one_that_does_not_run_again_is_told_with_its_reason(note: MarkerFile, serving: Serve) -> None:
+def test_one_that_does_not_run_again_is_told_with_its_reason(
+    note: MarkerFile[list[str]], serving: Serve
+) -> None:
     server = replica(serving)
     said = "does not run again: channel 'east': a row is missing; channel 'west'"
     with pytest.raises(DatabaseError, match=said), paused(CONNECT, LIMITS, note):
@@ -133,14 +139,16 @@ def test_one_that_does_not_run_again_is_told_with_its_reason(note: MarkerFile, s
     assert note.read() == ["east", "west"], "the next run tries again"
 
 
-def test_a_channel_that_is_gone_meanwhile_is_not_missed(note: MarkerFile, serving: Serve) -> None:
+def test_a_channel_that_is_gone_meanwhile_is_not_missed(note: MarkerFile[list[str]], serving: Serve) -> None:
     server = replica(serving)
     with paused(CONNECT, LIMITS, note):
         del server.appliers["west"]
     assert server.appliers == {"east": True, "idle": False} and note.read() is None
 
 
-def test_one_who_is_stopped_meanwhile_does_not_keep_it_stopped(note: MarkerFile, serving: Serve) -> None:
+def test_one_who_is_stopped_meanwhile_does_not_keep_it_stopped(
+    note: MarkerFile[list[str]], serving: Serve
+) -> None:
     """Also where the server ends sessions that are silent for a short time."""
     server = replica(serving, silence=30)
     with paused(CONNECT, LIMITS, note):
@@ -152,7 +160,7 @@ def test_one_who_is_stopped_meanwhile_does_not_keep_it_stopped(note: MarkerFile,
     assert runs_again(server, note)
 
 
-def test_a_server_that_is_away_for_a_while_is_waited_for(note: MarkerFile, serving: Serve) -> None:
+def test_a_server_that_is_away_for_a_while_is_waited_for(note: MarkerFile[list[str]], serving: Serve) -> None:
     """Restarted, for instance: who died cannot, and its watchdog's session ended with the server."""
     server = replica(serving)
 
@@ -199,7 +207,7 @@ BREAKS: dict[str, Callable[[Session], BaseException]] = {
 }
 
 
-def _paused_once(server: Server, note: MarkerFile) -> None:
+def _paused_once(server: Server, note: MarkerFile[list[str]]) -> None:
     with paused(CONNECT, LIMITS, note):
         server.clock.sleep(1)
 
@@ -208,7 +216,7 @@ def _paused_once(server: Server, note: MarkerFile) -> None:
 @pytest.mark.parametrize("how", BREAKS)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_whatever_breaks_it_runs_again(
-    version: str, how: str, when: str, note: MarkerFile, serving: Serve
+    version: str, how: str, when: str, note: MarkerFile[list[str]], serving: Serve
 ) -> None:
     whole = replica(serving, version=version)
     _paused_once(whole, note)
@@ -229,7 +237,7 @@ def test_whatever_breaks_it_runs_again(
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("watchdog", ["lives", "dies too"])
 def test_killed_at_any_statement_somebody_starts_it(
-    when: str, watchdog: str, note: MarkerFile, serving: Serve
+    when: str, watchdog: str, note: MarkerFile[list[str]], serving: Serve
 ) -> None:
     """The watchdog; if that dies as well, the next run, by the note."""
     whole = replica(serving)
@@ -252,7 +260,7 @@ def test_killed_at_any_statement_somebody_starts_it(
         assert runs_again(server, note), whole.texts[broken - 1]
 
 
-def test_a_note_stays_while_the_server_is_away(note: MarkerFile, serving: Serve) -> None:
+def test_a_note_stays_while_the_server_is_away(note: MarkerFile[list[str]], serving: Serve) -> None:
     server = replica(serving)
     heal(CONNECT, note)
     assert not server.said, "there is nothing to heal"
@@ -267,7 +275,7 @@ def test_a_note_stays_while_the_server_is_away(note: MarkerFile, serving: Serve)
 
 @pytest.mark.parametrize(("minutes", "well"), [(2, True), (20, False)])
 def test_a_watchdog_insists_for_five_minutes(
-    minutes: int, well: bool, note: MarkerFile, serving: Serve
+    minutes: int, well: bool, note: MarkerFile[list[str]], serving: Serve
 ) -> None:
     server = replica(serving)
     began = server.clock.now
@@ -280,7 +288,19 @@ def test_a_watchdog_insists_for_five_minutes(
     assert len([session for session in server.sessions if session.alive]) == 1, "and fills no server up"
 
 
-def test_a_start_that_overtook_the_stop_is_given_again(note: MarkerFile, serving: Serve) -> None:
+def test_a_watchdog_that_is_let_in_no_more_keeps_its_session(
+    note: MarkerFile[list[str]], serving: Serve
+) -> None:
+    """All connections are taken, say, or the password is another by now."""
+    server = replica(serving)
+    with pytest.raises(KeyboardInterrupt), paused(CONNECT, LIMITS, note):
+        server.starts, server.away = False, True
+        Timer(server.clock, 60, lambda: setattr(server, "starts", True)).start()
+        raise KeyboardInterrupt
+    assert server.watchdogs[0].status == 0 and runs_again(server, note)
+
+
+def test_a_start_that_overtook_the_stop_is_given_again(note: MarkerFile[list[str]], serving: Serve) -> None:
     """What was sent just before zbackup died may reach the server after what its watchdog sent."""
     server = replica(serving)
 

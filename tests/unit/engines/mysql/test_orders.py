@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from zbackup.config.tls import Tls
+from zbackup.engines.mysql.lock.applier import marker_file
 from zbackup.engines.mysql.lock.long_queries import is_select
-from zbackup.engines.mysql.lock.restart_applier import MarkerFile
 from zbackup.engines.mysql.lock.watchdog_message import WatchOrder
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.model.errors import DatabaseError
@@ -27,10 +27,11 @@ def test_an_order_survives_the_pipe_on_one_line() -> None:
 
 
 def test_a_note_tells_which_channels_ran(tmp_path: Path) -> None:
-    note = MarkerFile(tmp_path / "run" / "a.applier-stopped")
+    note = marker_file(tmp_path / "run" / "a.applier-stopped")
     assert note.read() is None
     note.write(["", "east"])
     assert note.read() == ["", "east"]
+    assert note.path.read_text() == '{"channels": ["", "east"]}', "as every version writes and reads it"
     note.remove()
     note.remove()
     assert note.read() is None
@@ -38,7 +39,7 @@ def test_a_note_tells_which_channels_ran(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", "[" * 100_000])
 def test_a_damaged_note_is_not_taken_for_none(tmp_path: Path, text: str) -> None:
-    note = MarkerFile(tmp_path / "n")
+    note = marker_file(tmp_path / "n")
     note.path.write_text(text)
     with pytest.raises(DatabaseError, match="delete it"):
         note.read()

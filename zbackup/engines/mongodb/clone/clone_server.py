@@ -157,7 +157,7 @@ class CloneServer:
         return launch(argv, confinement, self.own.output, note=self.files.process)
 
     def _owner(self) -> tuple[int, int]:
-        """Whoever owns the data directory: the server must run as nobody else."""
+        """Return who owns the data directory: the server must run as nobody else."""
         return owner_of(self._data)
 
     def await_answer(self, process: Process, login: ConnectOptions) -> Connection:

@@ -17,7 +17,7 @@ LENGTH = 300
 TAIL = 256 * 1024
 
 ENDING = "terminating"
-"""How the message ends with which a server gives up at its start, such as 20557, about its directories."""
+"""The end of a message with which a server gives up at its start, such as 20557, about its directories."""
 
 # Their lines are long and help only those who know mongod's sources.
 _NOISE = ("BACKTRACE", "Frame", "/proc/self/maps")

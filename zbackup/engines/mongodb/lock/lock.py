@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from zbackup.config.lock import Lock
+from zbackup.engines.marker_file import MarkerFile
 from zbackup.engines.mongodb.lock.long_operations import settle_long_operations
-from zbackup.engines.mongodb.lock.marker_file import MarkerFile
 from zbackup.engines.mongodb.lock.release import release
 from zbackup.engines.mongodb.lock.watchdog_message import ASKING, LOCKED, WatchOrder
 from zbackup.engines.mongodb.optime import OplogEntry
@@ -116,7 +116,7 @@ class TakenLock:
 
 @contextmanager
 def locked(
-    options: ConnectOptions, limits: Lock, kind: LockKind, note: MarkerFile, *, oplog: bool
+    options: ConnectOptions, limits: Lock, kind: LockKind, note: MarkerFile[str], *, oplog: bool
 ) -> Iterator[TakenLock]:
     """Take the lock, hold it while the body runs, release it, and see that it is gone.
 
@@ -177,7 +177,7 @@ class _NotOurs(LockNotTaken):
     """The server is not locked by us, and will not be: there is nothing to release."""
 
 
-def _begin(lock: TakenLock, guardian: Guardian, note: MarkerFile, *, oplog: bool) -> None:
+def _begin(lock: TakenLock, guardian: Guardian, note: MarkerFile[str], *, oplog: bool) -> None:
     """Let the ceiling count, and see where the oplog stands now."""
     guardian.tell(LOCKED)
     if not guardian.alive:
@@ -186,7 +186,7 @@ def _begin(lock: TakenLock, guardian: Guardian, note: MarkerFile, *, oplog: bool
     lock.end = oplog_end(lock.session) if oplog else None
 
 
-def _guarded(options: ConnectOptions, limits: Lock, note: MarkerFile) -> Guardian:
+def _guarded(options: ConnectOptions, limits: Lock, note: MarkerFile[str]) -> Guardian:
     order = WatchOrder(connect=options, note=note.path, wait_s=limits.wait + SLACK_S, hold_s=limits.hold)
     try:
         guardian = start_guardian(WATCHDOG, order.to_line())
@@ -243,12 +243,12 @@ def _take(session: Connection, limits: Lock, left_s: float) -> int:
     return round((time.monotonic() - began) * 1000)
 
 
-def _forget(guardian: Guardian, note: MarkerFile) -> None:
+def _forget(guardian: Guardian, note: MarkerFile[str]) -> None:
     guardian.done()
     note.remove()
 
 
-def _release(lock: TakenLock, guardian: Guardian, note: MarkerFile) -> None:
+def _release(lock: TakenLock, guardian: Guardian, note: MarkerFile[str]) -> None:
     """Unlock, and see that nothing is left of it. When we cannot, the watchdog does.
 
     Past the ceiling it has done so already or is about to, and a second unlock could be of another's lock.

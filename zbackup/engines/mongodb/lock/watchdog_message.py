@@ -3,18 +3,15 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from zbackup.engines.mongodb.options import ConnectOptions
-
-if TYPE_CHECKING:
-    from zbackup.config.tls import Tls
+from zbackup.engines.watchdog import tls_of
 
 ASKING = "asking"
-"""What the watchdog is told before the lock is asked for: until then a lock is somebody else's."""
+"""The word to the watchdog before the lock is asked for: until then a lock is somebody else's."""
 
 LOCKED = "locked"
-"""What the watchdog is told when the lock was granted: from now on the ceiling counts."""
+"""The word to the watchdog when the lock was granted: from now on the ceiling counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,18 +56,9 @@ class WatchOrder:
                 **said["connect"],
                 password=None if password is None else lambda: str(password),
                 uri=None if uri is None else lambda: str(uri),
-                tls=_tls(said["tls"]),
+                tls=tls_of(said["tls"]),
             ),
             note=Path(said["note"]),
             wait_s=float(said["wait_s"]),
             hold_s=float(said["hold_s"]),
         )
-
-
-def _tls(said: dict[str, object] | None) -> "Tls | None":
-    if said is None:
-        return None
-    from zbackup.config.tls import Tls
-
-    # A daemon that runs on while another version is installed says nothing as "".
-    return Tls.model_validate({name: value for name, value in said.items() if value not in ("", None)})

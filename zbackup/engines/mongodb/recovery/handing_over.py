@@ -1,4 +1,4 @@
-"""From recovered files to the server of their users.
+"""Start the server of the users on recovered files.
 
 That is a start of its own: a server on a member's files finds the configuration of its set when it starts,
 warns of that for as long as it runs, and nothing would expire on it whatever it is told, as its TTL monitor

@@ -64,7 +64,7 @@ class MongoLogReader:
         return target
 
     def unreplayable(
-        self, subject: BackupFiles, after: str, *, live: bool = False
+        self, subject: BackupFiles, after: str, *, live: bool = False, base: Record | None = None
     ) -> tuple[Unreplayable, ...]:
         """None: an oplog has no statements."""
         return ()

@@ -1,4 +1,4 @@
-"""From a backup's files and a later holder of the oplog to a mongod as of the target."""
+"""Recover a mongod as of the target from a backup's files and a later holder of the oplog."""
 
 import os
 import shlex

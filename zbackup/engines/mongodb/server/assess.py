@@ -15,7 +15,7 @@ from zbackup.model.server import LockChoice, ServerFacts
 OLDEST = (5, 0)
 STATES = ("PRIMARY", "SECONDARY")
 OF_LOG_ALONE = ("this server runs alone and keeps no oplog",)
-"""How those blockers begin that keep no backup from being opened as it is."""
+"""Beginnings of the blockers despite which a backup can be opened as it is."""
 NO_OPLOG = (
     "this server runs alone and keeps no oplog, so its snapshots cannot be brought to a moment: make it a "
     "replica set of one member (replication.replSetName, then rs.initiate())"

@@ -22,7 +22,7 @@ from zbackup.model.errors import VerificationFailed, ZbackupError
 from zbackup.model.undoing import UndoneTable
 
 PORTION: Final = 1000
-"""So many documents are one transaction: fewer are taken back all at once, or not at all."""
+"""Documents in one transaction: fewer are taken back all at once, or not at all."""
 PORTION_BYTES: Final = 4 << 20
 EXAMPLES: Final = 100
 TRIES: Final = 5
@@ -75,7 +75,7 @@ class Tally:
         self.conflicts = (self.conflicts + other.conflicts)[:EXAMPLES]
 
     def undone(self, name: TableName) -> UndoneTable:
-        """In the words of the rest of zbackup."""
+        """Convert to the model's types."""
         return UndoneTable(
             table=name,
             inserted=self.counts["insert"],

@@ -18,7 +18,7 @@ LARGEST: Final = 1 << 30
 """No event is larger than max_allowed_packet can be (1 GiB) and its header."""
 
 _SIZE_AT: Final = 9
-"""Where an event's header says how long it is."""
+"""The offset of an event's length in its header."""
 
 _END, _COMPRESSION, _UNCOMPRESSED = 0, 2, 3
 _ZSTD, _NONE = 0, 255

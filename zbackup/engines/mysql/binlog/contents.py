@@ -20,6 +20,7 @@ from zbackup.engines.mysql.binlog.events import (
     XA_PREPARE,
     Buffer,
 )
+from zbackup.engines.mysql.binlog.needs import Need, needs_of
 from zbackup.engines.mysql.binlog.query_status import QueryStatus, read_status
 from zbackup.engines.mysql.binlog.statement import LONGEST, read_statement, without_secrets
 from zbackup.engines.mysql.binlog.table_map import read_name
@@ -44,7 +45,7 @@ _NO_TABLE: Final = b"\xff\xff\xff\x00\x00\x00"
 _QUERY_HEAD: Final = Struct("<I 4x B 2x H")
 _QUERY_FIXED: Final = 13
 _LOAD_FIXED: Final = 13
-"""What a statement that loads a file has more: the file's number and where its name is in the text."""
+"""Bytes that a statement that loads a file has more: the file's number and where its name is in the text."""
 
 _EXECUTE_LOAD_QUERY: Final = 18
 _PLAIN: Final = frozenset({*events.BEGINS, events.XID, events.INTVAR, events.RAND, events.USER_VAR})
@@ -54,10 +55,10 @@ _FRAME: Final = (b"BEGIN", b"COMMIT")
 _LONGEST_FRAME: Final = max(map(len, _FRAME))
 _UNTOLD: Final = ("BEGIN", "SAVEPOINT", "ROLLBACK", "COMMIT")
 _SHOWN: Final = 1 << 14
-"""So much of a statement's text is kept."""
+"""Bytes of a statement's text that are kept."""
 
 _LOOKED_AT: Final = 4 * LONGEST
-"""So much of an event that was compressed: rows are not, and what is in front of a statement is shorter."""
+"""Bytes of a compressed event that are read: rows are not, and what is in front of a statement is shorter."""
 
 _MOST_NAMES: Final = 65_536
 _names: dict[bytes, str] = {}
@@ -72,15 +73,16 @@ class Contents:
     thread = events = 0
     by_text = prepared = False
     renames: tuple[tuple[str, str], ...] = ()
+    needs: tuple[Need, ...] = ()
     annotated: tuple[tuple[Buffer, int, int], ...] = ()
-    """Where texts stand that are only read if the transaction is shown."""
+    """Positions of texts that are only read if the transaction is shown."""
 
     def __init__(self) -> None:
         self.tables: dict[str, int] = {}
         self.maps: dict[bytes, str] = {}
 
     def entry(self, transaction: Transaction, size: int) -> LogEntry:
-        """In the words of the rest of zbackup."""
+        """Convert to the model's types."""
         for data, at, end in self.annotated:
             self.say(_text(data, at, end))
         return LogEntry(
@@ -215,6 +217,7 @@ def _statement(found: Contents, body: bytes, said: bytes) -> None:
     if statement.renames:
         found.renames += tuple(statement.renames)
     found.stops = found.stops or why_unreplayable(statement)
+    found.needs += needs_of(statement, substitutes=told.substitutes)
     found.say(text)
 
 

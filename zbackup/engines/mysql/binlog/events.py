@@ -89,7 +89,7 @@ MARIADB_STANDALONE: Final = 1
 """GTID flag of MariaDB: one statement follows, without a COMMIT behind it."""
 
 MARIADB_FLAGS_AT: Final = HEADER_SIZE + 12
-"""Where the flags are in a GTID event: behind its sequence number and its domain."""
+"""The offset of the flags in a GTID event: behind its sequence number and its domain."""
 
 
 Buffer = bytes | mmap

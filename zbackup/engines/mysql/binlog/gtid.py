@@ -26,7 +26,7 @@ _UUID_SIZE: Final = 16
 
 
 Opening = tuple[int, int, bool | None]
-"""What the first event of a transaction says about the whole: commit time, length, whether it stands alone.
+"""Facts of a transaction that its first event says: commit time, length, whether it stands alone.
 
 The length in bytes counts this event too; 0 means that the log does not say and the events must be walked.
 Standing alone is having exactly one statement behind it; None when only the events can tell. (No class with

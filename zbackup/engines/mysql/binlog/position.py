@@ -50,12 +50,12 @@ class LoggedTransaction:
     gtid: str
 
     def described(self) -> Transaction:
-        """In the words of the rest of zbackup."""
+        """Convert to the model's types."""
         return Transaction(start=str(self.start), end=str(self.end), committed=self.committed, gtid=self.gtid)
 
 
 def described(transaction: LoggedTransaction | None) -> Transaction | None:
-    """In the words of the rest of zbackup."""
+    """Convert to the model's types."""
     return transaction.described() if transaction else None
 
 

@@ -18,7 +18,7 @@ from zbackup.engines.mysql.binlog.span_memory import Identity, Span
 from zbackup.proc import secure_files
 
 LARGEST_GROUP: Final = 256
-"""So many transactions are looked at to find one of those that were committed with the last."""
+"""Transactions that are looked at to find one of those that were committed with the last."""
 SETTLED_S: Final = 1.0
 """Seconds since its last change after which a file is known by the time of that change."""
 

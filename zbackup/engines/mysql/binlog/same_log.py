@@ -11,7 +11,7 @@ HEAD: Final = 4096
 """Holds the format description with the time the file was begun, and what came before it in GTIDs."""
 
 TAIL: Final = 1 << 16
-"""So much in front of a position shows that all before it is the same."""
+"""Bytes in front of a position that show that all before it is the same."""
 
 _HEAD_EVENTS: Final = 2
 """A file begins with what it is and when it was begun, and with the GTIDs of all files before it."""

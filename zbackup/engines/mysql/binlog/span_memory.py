@@ -93,4 +93,4 @@ class SpanMemory:
 
 
 READ: Final = SpanMemory()
-"""Of the files that this process reads."""
+"""The memory of the files that this process reads."""

@@ -12,7 +12,7 @@ from typing import Final
 from zbackup.model.log_entry import Kind
 
 LONGEST: Final = 1 << 16
-"""So much of a statement is looked at: its tables are named at its beginning."""
+"""Bytes of a statement that are looked at: its tables are named at its beginning."""
 
 _TOKENS: Final = r"""
     (?P<space> \s++ | --(?=\s|$)[^\n]*+ | \#[^\n]*+ | /\*(?!M?!)(?:[^*]++|\*(?!/))*+(?:\*/)?+ )
@@ -23,12 +23,13 @@ _TOKENS: Final = r"""
   | (?P<word> [\w$@\u0080-\uffff]++ )
   | (?P<symbol> . )
     """
-"""What is not closed takes the rest, and nothing is given back: a text of anybody's is read once."""
+"""The tokens of a statement. One that is not closed takes the rest, and nothing is given back: a text of
+anybody's is read once."""
 
 _FLAGS: Final = re.VERBOSE | re.DOTALL
 _TOKEN: Final = re.compile(_TOKENS, _FLAGS)
 _TOKEN_PLAIN: Final = re.compile(_TOKENS.replace(r"|\\.", "|\\\\"), _FLAGS)
-"""Where a backslash in a string is one, and no more (sql_mode NO_BACKSLASH_ESCAPES)."""
+"""The same with backslashes that escape nothing (sql_mode NO_BACKSLASH_ESCAPES)."""
 
 DDL: Final[tuple[Kind, ...]] = ("ddl",)
 DROP: Final[tuple[Kind, ...]] = ("ddl", "drop")
@@ -281,7 +282,7 @@ def _alteration(found: Statement, name: str, rest: Sequence[Token], schema: str)
 
 
 _MOVES: Final = frozenset({"DROP", "EXCHANGE", "CONVERT"})
-"""What ALTER TABLE does to a partition so that its rows are in the table no more."""
+"""The words of ALTER TABLE that take a partition's rows out of the table."""
 
 
 def without_secrets(text: str) -> str:

@@ -13,7 +13,7 @@ STOP_WORD: Final = b"tablespace"
 """It is in every such statement, in letters of any case."""
 
 _BEFORE_NAME: Final = ("TABLE", "EXISTS", ".")
-"""What follows is the table's name."""
+"""The words before a table's name."""
 
 
 def why_unreplayable(statement: Statement) -> str:

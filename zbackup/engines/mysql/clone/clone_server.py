@@ -205,7 +205,7 @@ class CloneServer:
 
     @contextmanager
     def _explained_by_its_log(self, process: Process) -> Iterator[None]:
-        """Whoever talked to a server that died knows only that it answers no more. Its log knows why."""
+        """Tell why a server died, from its log: whoever talked to it knows only that it answers no more."""
         try:
             yield
         except (ConnectionLost, StatementFailed, VerificationFailed) as failure:
@@ -215,7 +215,7 @@ class CloneServer:
 
     @contextmanager
     def _given_up_when_full(self, process: Process) -> Iterator[None]:
-        """Whoever works with a server that was killed sees it gone; this says why."""
+        """Kill the server when its pool is full, and say so: whoever works with it only sees it gone."""
         with killed_when_full(process, self.files.home) as full:
             try:
                 yield
@@ -282,7 +282,7 @@ class CloneServer:
 
     @property
     def owner(self) -> tuple[int, int]:
-        """Whoever owns the data directory: the server must run as nobody else."""
+        """Return who owns the data directory: the server must run as nobody else."""
         return owner_of(self._datadir)
 
     @property

@@ -145,7 +145,7 @@ _NAMES = (
     *("CREATE_USER", "EVENT", "TRIGGER", "CREATE_TABLESPACE", "DELETE_HISTORY"),
 )
 _BITS = {name: 1 << number for number, name in enumerate(_NAMES)} | {"SLAVE_MONITOR": 1 << 38}
-"""Of `access` in mysql.global_priv. Of those that came after 10.4 all but one are left out: since 10.5.8
+"""Bits of `access` in mysql.global_priv. Of those that came after 10.4 all but one are left out: since 10.5.8
 SLAVE MONITOR is what was in REPLICATION CLIENT before (MariaDB documentation, "GRANT")."""
 
 

@@ -20,7 +20,7 @@ from zbackup.proc.mounts import is_below
 # Directories such as /etc hold what the server itself needs.
 SHALLOWEST = 3
 PROGRAMS = (*(each for each in (*SYSTEM, *KERNEL) if each != "/etc"), sys.prefix, sys.base_prefix)
-"""Where root itself finds what it runs on the way to the server: Python and its libraries among it."""
+"""Directories of what root itself runs on the way to the server, Python and its libraries among it."""
 
 
 def own_copy(

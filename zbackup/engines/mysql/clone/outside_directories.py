@@ -17,7 +17,7 @@ from zbackup.proc import secure_files
 from zbackup.proc.mount_namespace import EMPTY, KERNEL, PRIVATE, STAGE, SYSTEM
 
 COVERED = (*EMPTY, "/var/run", STAGE)
-"""Where sockets and locks are, and what the server's surroundings are made in."""
+"""Directories of sockets and locks, and the one that the server's surroundings are made in."""
 
 MOST = 64
 """Anybody can write such words into a table, and so into the log."""

@@ -13,7 +13,7 @@ twice the redo log, and where that is too much after all, Linux ends one of them
 """
 
 _DIGITS = 19
-"""Of an exabyte."""
+"""Digits of an exabyte."""
 
 
 def for_crash_recovery(memory: int, flavor: str, recorded: Mapping[str, str]) -> int:

@@ -17,7 +17,7 @@ PRIVILEGES = (
     "SHOW VIEW",
 )  # fmt: skip
 READ = ("SELECT", "TRIGGER", "SHOW VIEW")
-"""What it takes to see all that is copied, in a clone."""
+"""Privileges that it takes to see all that is copied, in a clone."""
 
 
 def grants(account: str, schema: str = "") -> str:

@@ -19,8 +19,8 @@ from zbackup.model.errors import DatabaseError
 EXAMPLES = 20
 SHOWN = 40
 NOT_TAKEN = (1062, 1216, 1451, 1452, 1526, 1557, 1586, 1761, 1762, 3819, 4025)
-"""What production's other rows or rules have against a row: unique and foreign keys, CHECK constraints, and
-partitions, none of which is for it."""
+"""Errors by which production's other rows or rules refuse a row: unique and foreign keys, CHECK constraints,
+and partitions, none of which is for it."""
 NO_PARENT = (1216, 1452)
 
 

@@ -21,7 +21,7 @@ RENAME_TRIES = 12
 PAUSE_S = 5.0
 THERE_ALREADY = 1061
 NO_SPACE_TO_SORT = frozenset({1878, 1030, 1034})
-"""What building an index fails with where a server has no space to sort: on both 1878 (temporary file write
+"""Errors of building an index where a server has no space to sort: on both 1878 (temporary file write
 failure), MySQL's 1030 (error 100 of InnoDB) and MariaDB's 1034, which calls the index corrupt."""
 BINLOG_UNSAFE = 1419
 """Triggers are for who has SUPER, unless log_bin_trust_function_creators is on (MySQL manual, there)."""

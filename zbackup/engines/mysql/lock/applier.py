@@ -1,16 +1,18 @@
 """A replica's applier is paused while a lock is held: the two can deadlock (MySQL bug 87489).
 
 It runs again afterwards whatever happens to zbackup: a guardian process starts it when zbackup dies (see
-watchdog), and should the guardian die too, a note in the run directory tells the next zbackup to. STOP cannot
-be taken back: tried on MySQL 9.7 and MariaDB 10.11, a KILL frees the client that waits for it, but the server
-goes on stopping; a START then waits for that and starts the applier again.
+applier_watchdog), and should the guardian die too, a marker file in the run directory tells the next zbackup
+to. STOP cannot be taken back: tried on MySQL 9.7 and MariaDB 10.11, a KILL frees the client that waits for
+it, but the server goes on stopping; a START then waits for that and starts the applier again.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from zbackup.config.lock import Lock
-from zbackup.engines.mysql.lock.restart_applier import MarkerFile, start, statement
+from zbackup.engines.marker_file import MarkerFile
+from zbackup.engines.mysql.lock.restart_applier import start, statement
 from zbackup.engines.mysql.lock.wait_limit import limited
 from zbackup.engines.mysql.lock.watchdog_message import WatchOrder
 from zbackup.engines.mysql.options import ConnectOptions
@@ -26,8 +28,18 @@ WATCHDOG = "zbackup.engines.mysql.lock.applier_watchdog"
 SLACK_S = 20.0
 
 
+def marker_file(path: Path) -> MarkerFile[list[str]]:
+    """Return the file that is there while the applier is stopped by us. It names the channels that ran."""
+    return MarkerFile(
+        path,
+        "channels",
+        lambda names: [str(name) for name in names],
+        "delete it when the replica's applier runs",
+    )
+
+
 @contextmanager
-def paused(options: ConnectOptions, limits: Lock, note: MarkerFile) -> Iterator[None]:
+def paused(options: ConnectOptions, limits: Lock, note: MarkerFile[list[str]]) -> Iterator[None]:
     """Stop the applier on all channels where it runs, and start it there again after the body.
 
     Raise LockNotTaken if it does not stop in time, Refused if it runs up to a wanted point, which would be
@@ -59,7 +71,7 @@ def paused(options: ConnectOptions, limits: Lock, note: MarkerFile) -> Iterator[
         guardian.done()
 
 
-def heal(options: ConnectOptions, note: MarkerFile) -> None:
+def heal(options: ConnectOptions, note: MarkerFile[list[str]]) -> None:
     """Start the applier that a killed run left stopped. Raise DatabaseError when that cannot be done.
 
     With a server that cannot be reached there is nothing to be done: the note stays.
@@ -96,7 +108,9 @@ def _guarded(order: WatchOrder) -> Guardian:
     return guardian
 
 
-def _start_without_it(control: Connection, server: Dialect, names: Sequence[str], note: MarkerFile) -> None:
+def _start_without_it(
+    control: Connection, server: Dialect, names: Sequence[str], note: MarkerFile[list[str]]
+) -> None:
     """The watchdog had died, or has given up. Where we fail as well, the next run finds the note."""
     try:
         start(control, server, names)

@@ -4,63 +4,40 @@ Run as `python -m zbackup.engines.mysql.lock.applier_watchdog` with its order on
 once, so that it neither needs a free connection later nor finds out then that it cannot log in.
 """
 
-import signal
 import sys
 import time
+from functools import partial
 
-from zbackup.engines.mysql.lock.restart_applier import MarkerFile, start
+from zbackup.engines.mysql.lock.restart_applier import start
 from zbackup.engines.mysql.lock.watchdog_message import WatchOrder
 from zbackup.engines.mysql.server.connection import Connection, connect
 from zbackup.engines.mysql.server.status import dialect
-from zbackup.model.errors import DatabaseError
-from zbackup.proc.guardian import abandoned, answer
-
-RETRY_S = 1.0
-TRY_FOR_S = 300.0
+from zbackup.engines.watchdog import RETRY_S, ignore_signals, insist, log_in
+from zbackup.proc.guardian import abandoned
 
 
 def main() -> int:
     """0 when the applier is in order, 1 when it could not be started; the next run then finds the note."""
-    for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # Whoever asks us to end asks zbackup too, and its end is what we wait for.
-        signal.signal(ending, signal.SIG_IGN)
+    ignore_signals()
     order = WatchOrder.from_line(sys.stdin.readline())
-    try:
+
+    def connect_to_stay() -> Connection:
         connection = connect(order.connect)
         connection.keep_for(order.limit_s)
-    except DatabaseError as failure:
-        answer(str(failure))
+        return connection
+
+    def start_all(connection: Connection) -> None:
+        start(connection, dialect(connection), order.channels)
+        # A STOP sent just before zbackup died may reach the server after our START.
+        time.sleep(RETRY_S)
+        start(connection, dialect(connection), order.channels)
+
+    connection = log_in(connect_to_stay)
+    if connection is None:
         return 1
-    answer("ready")
     if not abandoned(order.limit_s):
         return 0
-    return 0 if _start(order, connection) else 1
-
-
-def _start(order: WatchOrder, connection: Connection) -> bool:
-    """Insist: a server that is being restarted or is busy stopping answers later."""
-    deadline = time.monotonic() + TRY_FOR_S
-    while time.monotonic() < deadline:
-        try:
-            start(connection, dialect(connection), order.channels)
-            # A STOP sent just before zbackup died may reach the server after our START.
-            time.sleep(RETRY_S)
-            start(connection, dialect(connection), order.channels)
-        except DatabaseError:
-            time.sleep(RETRY_S)
-            connection = _reconnected(order, connection)
-        else:
-            MarkerFile(order.note).remove()
-            return True
-    return False
-
-
-def _reconnected(order: WatchOrder, connection: Connection) -> Connection:
-    connection.close()
-    try:
-        return connect(order.connect)
-    except DatabaseError:
-        return connection
+    return 0 if insist(start_all, connection, partial(connect, order.connect), order.note) else 1
 
 
 if __name__ == "__main__":

@@ -1,45 +1,13 @@
-"""Starting a replica's applier again, and the note that it is stopped: what the watchdog needs, and no more.
+"""Start a replica's applier again: what its watchdog needs, and no more.
 
 The watchdog is a process of its own, for which every snapshot of a replica waits. So it imports little.
 """
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
 from zbackup.engines.mysql.server.connection import Connection
 from zbackup.engines.mysql.server.status import Dialect, channels
 from zbackup.model.errors import DatabaseError
-from zbackup.proc import secure_files
-
-
-@dataclass(frozen=True, slots=True)
-class MarkerFile:
-    """The file that is there while the applier is stopped by us."""
-
-    path: Path
-
-    def write(self, names: Sequence[str]) -> None:
-        # The watchdog never writes one, and what logs takes longer to import than all else that it needs.
-        from zbackup.proc.run_directory import prepare
-
-        prepare(self.path.parent)
-        secure_files.replace(self.path, json.dumps({"channels": list(names)}))
-
-    def read(self) -> list[str] | None:
-        """The channels that were running; None if there is no note."""
-        try:
-            return [str(name) for name in json.loads(secure_files.read_text(self.path))["channels"]]
-        except FileNotFoundError:
-            return None
-        except (ValueError, RecursionError, KeyError, TypeError) as damaged:
-            raise DatabaseError(
-                f"{self.path} cannot be read ({damaged}): delete it when the replica's applier runs"
-            ) from damaged
-
-    def remove(self) -> None:
-        secure_files.unlink(self.path)
 
 
 def start(connection: Connection, server: Dialect, names: Sequence[str]) -> None:

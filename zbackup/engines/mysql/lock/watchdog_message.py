@@ -3,12 +3,9 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from zbackup.engines.mysql.options import ConnectOptions
-
-if TYPE_CHECKING:
-    from zbackup.config.tls import Tls
+from zbackup.engines.watchdog import tls_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,18 +40,9 @@ class WatchOrder:
             connect=ConnectOptions(
                 **said["connect"],
                 password=lambda: password,
-                tls=_tls(said["tls"]),
+                tls=tls_of(said["tls"]),
             ),
             channels=tuple(said["channels"]),
             note=Path(said["note"]),
             limit_s=float(said["limit_s"]),
         )
-
-
-def _tls(said: dict[str, object] | None) -> "Tls | None":
-    if said is None:
-        return None
-    from zbackup.config.tls import Tls
-
-    # A daemon that runs on while another version is installed says nothing as "".
-    return Tls.model_validate({name: value for name, value in said.items() if value not in ("", None)})

@@ -17,7 +17,7 @@ from zbackup.engines.mysql.server.status import dialect, log_status
 from zbackup.model.errors import DatabaseError, Refused
 
 SILENT_S: Final = 30.0
-"""How long the server may send nothing, while there is more of the log than was read."""
+"""Seconds that the server may send nothing, while there is more of the log than was read."""
 
 _NO_SUCH_POSITION: Final = 1236
 _CHECKSUMS: Final = (

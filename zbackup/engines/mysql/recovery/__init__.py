@@ -1,4 +1,4 @@
-"""From a backup's files and a later holder of the log to a server as of the target, proven.
+"""Recover a server as of the target from a backup's files and a later holder of the log, and prove it.
 
 MySQL replays as a replica of its own relay log (replay_mysql), MariaDB from a source that we play
 (replay_mariadb, source_protocol).

@@ -28,7 +28,7 @@ from zbackup.proc import secure_files
 
 _ARTIFICIAL: Final = 0x20
 _CREATED_AT: Final = HEADER_SIZE + 52
-"""When its server was started, in a format description: 0 says that nothing was (a server that goes on)."""
+"""The offset in a format description of when its server was started; 0 there means that it was not."""
 _LENGTH_AT, _POSITION_AT = 9, 13
 _ALGORITHM_BEFORE_END: Final = 5
 _CRC32: Final = 1

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 from zbackup.engines.mysql.binlog.find_unreplayable import LIVE, find_unreplayable
 from zbackup.engines.mysql.binlog.position import LogPosition, described
@@ -25,6 +26,7 @@ from zbackup.engines.mysql.recovery.replay_bounds import (
     tables_outside,
 )
 from zbackup.engines.mysql.recovery.verify_replay import end_found, require_recorded_end
+from zbackup.engines.mysql.server.plugins import lacking
 from zbackup.model.anchors import Anchor
 from zbackup.model.backup import BackupFiles
 from zbackup.model.log import LogDamage, LogSpan
@@ -101,7 +103,7 @@ class MysqlLogReader:
         return time_of(effective_stop(self.flavor, Time(target)))
 
     def unreplayable(
-        self, subject: BackupFiles, after: str, *, live: bool = False
+        self, subject: BackupFiles, after: str, *, live: bool = False, base: Record | None = None
     ) -> tuple[Unreplayable, ...]:
         """See engines.base.LogReader."""
         if not is_readable(subject.record):
@@ -109,7 +111,8 @@ class MysqlLogReader:
         if live:
             self.bring_up_to_date(subject)
         files, seen = covered_files(*subject), LIVE if live else None
-        return tuple(find_unreplayable(files, LogPosition.parse(after), seen=seen))
+        lacks = partial(lacking, recorded=(base or subject.record).server)
+        return tuple(find_unreplayable(files, LogPosition.parse(after), seen=seen, lacking=lacks))
 
     def written(self, position: str) -> datetime | None:
         """A position says nothing of times."""
@@ -129,7 +132,8 @@ class MysqlLogReader:
         stop = effective_stop(base.record.engine, stop)
         start = end_of(*base)
         point = find_stop_behind_base(start, covered_files(*base), log, stop, anchors)
-        stops = find_unreplayable(covered_files(*log), start, point.stop)
+        lacks = partial(lacking, recorded=base[0].server)
+        stops = find_unreplayable(covered_files(*log), start, point.stop, lacking=lacks)
         return ReplayRange(
             last_applied=described(point.last_applied),
             first_skipped=described(point.first_skipped),

@@ -1,4 +1,4 @@
-"""From a backup's files and a later holder of the log to a server as of the target."""
+"""Recover a server as of the target from a backup's files and a later holder of the log."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +35,7 @@ from zbackup.engines.mysql.recovery.verify_replay import (
     require_openable,
     require_recorded_state,
 )
+from zbackup.engines.mysql.server import plugins
 from zbackup.engines.owner import require_own_user
 from zbackup.model.added_log import AddedFile
 from zbackup.model.backup import BackupFiles
@@ -107,6 +108,7 @@ class MysqlRecovery:
         """Open the base, prove it is what was recorded, replay to the target, and serve the result."""
         progress.phase("starting the temporary server", f"crash recovery of {base.record.called}")
         base_files, log_files = covered_files(base.record, base.where), covered_files(log.record, log.where)
+        _tell_of_plugins(base, progress)
         server = self._server(_out_of_sight(base, base_files[-1], log_files))
         server.make_room()
         server.forget_identity()
@@ -133,6 +135,7 @@ class MysqlRecovery:
 
     def open(self, base: Files, serving: Serving | None, progress: Progress) -> Recovered:
         """See engines.base.Recovery."""
+        _tell_of_plugins(base, progress)
         server = self._server(base)
         progress.phase("starting the temporary server", f"crash recovery of {base.record.called}")
         server.make_room()
@@ -248,6 +251,11 @@ class MysqlRecovery:
                 temporary.progressing() as told,
             ):
                 replay_mariadb.replay(temporary.connection, source, stretch, progress, told)
+
+
+def _tell_of_plugins(base: Files, progress: Progress) -> None:
+    for line in plugins.not_here(base.record.server):
+        progress.note(line)
 
 
 def _out_of_sight(base: Files, newest: Path, log: Sequence[Path]) -> Files:

@@ -10,7 +10,7 @@ from zbackup.engines.mysql.server.privileges import GRANTS
 HOST = "localhost"
 NOT_LOGGED = "SET SESSION sql_log_bin = 0"
 ESCAPES = "SET SESSION sql_mode = REPLACE(@@SESSION.sql_mode, 'NO_BACKSLASH_ESCAPES', '')"
-"""So that the server reads a backslash as the script writes it."""
+"""The statement that has the server read a backslash as the script writes it."""
 
 
 def exists(connection: Connection, user: str) -> bool:

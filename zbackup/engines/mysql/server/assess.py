@@ -22,7 +22,8 @@ MOST_NAMED = 5
 BINLOG_OFF = "the binlog is off: set log_bin"
 BINLOG_ENCRYPTED = "the binlog is encrypted"
 UNREADABLE_LOG = (BINLOG_OFF, BINLOG_ENCRYPTED)
-"""How those blockers begin with which a backup holds no log that can be read, and is opened all the same."""
+"""Beginnings of the blockers with which a backup holds no log that can be read, and is opened all the
+same."""
 
 OF_LOG_ALONE = (
     *UNREADABLE_LOG,
@@ -30,7 +31,7 @@ OF_LOG_ALONE = (
     "the binlog leaves databases out",
     "the binlog is kept inside InnoDB",
 )
-"""How those blockers begin that keep no backup from being opened as it is."""
+"""Beginnings of the blockers despite which a backup can be opened as it is."""
 
 
 def blockers(

@@ -49,7 +49,8 @@ PRIVILEGE_MISSING = (
 NO_ANSWER = (
     ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError, struct.error
 )  # fmt: skip
-"""What PyMySQL raises of answers that no server gives; RuntimeError where one asks for a file unasked."""
+"""Errors that PyMySQL raises of answers that no server gives; RuntimeError where one asks for a file
+unasked."""
 
 LOST = (CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, 0)
 

@@ -29,7 +29,7 @@ class Dialect:
 
     @classmethod
     def of(cls, version: str) -> "Dialect":
-        """From VERSION(), such as "10.11.6-MariaDB-log" or "8.4.3-3" (Percona's build 3 of 8.4.3)."""
+        """Parse VERSION(), such as "10.11.6-MariaDB-log" or "8.4.3-3" (Percona's build 3 of 8.4.3)."""
         numbers = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
         if not numbers:
             raise DatabaseError(f"the server's version {version!r} makes no sense")
@@ -127,7 +127,7 @@ def channels(connection: Connection, dialect: Dialect) -> tuple[Channel, ...]:
 
 
 def channel_of(row: dict[str, Any]) -> Channel:
-    """From one row of SHOW REPLICA STATUS, in the old words or the new ones."""
+    """Read one row of SHOW REPLICA STATUS, in the old words or the new ones."""
     new = {key.replace("Slave", "Replica").replace("Master", "Source"): value for key, value in row.items()}
     until = str(new.get("Until_Condition") or "None")
     return Channel(

@@ -14,7 +14,7 @@ DAY_S = 86_400.0
 
 
 def tuning(variables: Mapping[str, str], server: Dialect) -> Tuning:
-    """From SHOW GLOBAL VARIABLES."""
+    """Read SHOW GLOBAL VARIABLES."""
     seconds = _retention(variables)
     double_write = variables.get("innodb_doublewrite", "")
     return Tuning(

@@ -78,7 +78,7 @@ class NetChange:
         self._was: dict[RowKey, Row | None] = {}
         self._now: dict[RowKey, Row | None] = {}
         self._came_from: dict[RowKey, Key] = {}
-        """Of rows that were there before the transaction: the key that they had then."""
+        """Keys that rows had before the transaction, of those that were there then."""
         self._last: dict[RowKey, int] = {}
         self._count = 0
 

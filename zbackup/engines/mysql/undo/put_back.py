@@ -23,7 +23,7 @@ from zbackup.model.progress import Progress
 from zbackup.model.undoing import UndoneTable
 
 PORTION = 1000
-"""So many rows are one transaction: fewer are taken back all at once, or not at all."""
+"""Rows in one transaction: fewer are taken back all at once, or not at all."""
 PORTION_BYTES = 4 << 20
 EXAMPLES = 100
 ASKED = 500
@@ -60,7 +60,7 @@ class Tally:
                 self.deleted += 1
 
     def undone(self, name: TableName, unlogged: Sequence[str] = ()) -> UndoneTable:
-        """In the words of the rest of zbackup."""
+        """Convert to the model's types."""
         return UndoneTable(
             table=name,
             inserted=self.inserted,

@@ -39,7 +39,7 @@ class Target:
     key: tuple[int, ...]
     cascades: tuple[Cascade, ...] = ()
     unlogged: bool = False
-    """Whether the log lacks what the server changes by `cascades`."""
+    """True if the log lacks what the server changes by `cascades`."""
 
 
 def read_target(production: Connection, watch: Connection | None, name: TableName) -> Target:
