@@ -56,7 +56,7 @@ def there(shop: Shop, *keys: Path, instance: str = "") -> list[Done[Rebuilt] | F
 def test_what_lies_there_names_itself(shop: Shop, key: bytes) -> None:
     (done,) = there(shop, file_with(shop, key))
     assert isinstance(done, Done)
-    assert [b.record.backup for b in done.result.found.copies.backups] == ["backup-1", "backup-2"]
+    assert [b.record.backup for b in done.result.at.copies.backups] == ["backup-1", "backup-2"]
     assert (done.context.instance, done.context.engine_name) == ("shop", "mysql")
     assert "[instance.shop]" in done.result.configuration
 

@@ -85,7 +85,7 @@ def test_a_header_that_was_changed_makes_no_host_allocate_gigabytes(
     shop.replace(header_of(shop), json.dumps(header | {"segment_size": MOST_SEGMENT}).encode())
     sizes: list[int] = []
     with shop.session(**how) as session:
-        sizes.append(session._buffers(session._begun(StreamId(dataset=LINE, guid=11, base=None))).size)
+        sizes.append(session._buffers(session._header(StreamId(dataset=LINE, guid=11, base=None))).size)
         ship(session, shop, content, part(11), 1)
         assert fetched(session, part(11)) == content
     assert sizes == [header["segment_size"]]

@@ -11,7 +11,7 @@ import pytest
 from tests.destinations.shop import LINE, Shop, fetched, new_shop, part, ship, some_key, stream
 from tests.lab.s3_server import S3Server
 from zbackup.destinations.s3.layout import StreamId
-from zbackup.destinations.s3.manifest_schema import to_json, whole_from
+from zbackup.destinations.s3.manifest_schema import index_from, to_json
 from zbackup.model.errors import VerificationFailed, ZbackupError
 from zbackup.proc.pipeline import Meter
 
@@ -180,8 +180,8 @@ def test_pages_of_earlier_times_are_read(server: S3Server, tmp_path: Path, keys:
     content = stream(11)
     with shop.session(keys=keys) as session:
         session.store(part(11), shop.sender(content), Meter())
-        new = whole_from(shop.body(page_of(shop)), "the page")
-        key = session.pages.signing.open_stream(StreamId(dataset=LINE, guid=11, base=None), new.begun, "it")
+        new = index_from(shop.body(page_of(shop)), "the page")
+        key = session.pages.signing.open_stream(StreamId(dataset=LINE, guid=11, base=None), new.header, "it")
         for sha256, whole in ((hashlib.sha256(content).digest(), True), (bytes(32), False)):
             old = new.model_copy(update={"tree_sha256": None, "sha256": sha256})
             if key:

@@ -106,20 +106,20 @@ class Zfs:
         whoever speaks is among them: then by halves, and no owner's are in both until they are alone.
         """
         found: list[Snapshot] = []
-        parts, left = deque([list(names)]), set[str]()
+        waiting, left = deque([list(names)]), set[str]()
         for _ in range(MOST_ASKED):
-            if not parts:
+            if not waiting:
                 break
-            part = parts.popleft()
-            believed, disputed = self._undisputed(part)
+            some = waiting.popleft()
+            believed, disputed = self._undisputed(some)
             found += believed
-            if len(disputed) < len(part):
-                parts += [disputed] if disputed else []
-            elif len(part) == 1:
-                left.update(part)
+            if len(disputed) < len(some):
+                waiting += [disputed] if disputed else []
+            elif len(some) == 1:
+                left.update(some)
             else:
-                parts += parse.halves(part)
-        return found, left.union(*parts)
+                waiting += parse.halves(some)
+        return found, left.union(*waiting)
 
     def _undisputed(self, names: Sequence[str]) -> tuple[list[Snapshot], list[str]]:
         """The snapshots of which one thing is said, and the names of the others."""

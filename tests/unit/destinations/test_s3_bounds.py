@@ -23,22 +23,22 @@ from zbackup.destinations.s3.manifest_schema import (
     MOST_SEGMENTS,
     Segment,
     StreamIndex,
-    begun_from,
+    header_from,
+    index_from,
     manifest_from,
     most_of_page,
     to_json,
-    whole_from,
 )
 from zbackup.destinations.s3.segments import StreamAccess
 from zbackup.model.errors import VerificationFailed
 from zbackup.proc.pipeline import Meter
 
-WHOLE = StreamIndex(
-    begun=PLAIN, size=5, tree_sha256=bytes(32), segments=(Segment(size=5, plain=5, sha256=bytes(32)),)
+INDEX = StreamIndex(
+    header=PLAIN, size=5, tree_sha256=bytes(32), segments=(Segment(size=5, plain=5, sha256=bytes(32)),)
 )
 READERS: dict[str, tuple[Callable[[bytes, str], Any], Any]] = {
-    "header": (begun_from, PLAIN),
-    "stream": (whole_from, WHOLE),
+    "header": (header_from, PLAIN),
+    "stream": (index_from, INDEX),
     "manifest": (manifest_from, MANIFEST),
 }
 JSON = st.recursive(
@@ -121,8 +121,8 @@ def test_numbers_and_names_have_bounds(kind: str, path: tuple[Any, ...], value: 
 def test_a_page_is_as_long_as_its_segments_account_for(count: int) -> None:
     """Ours always fits, and the largest is known before anything is read."""
     longest = Segment(size=2**31, plain=2**31, sha256=bytes(32))
-    one = len(to_json(WHOLE.model_copy(update={"segments": (longest, longest)}))) - len(
-        to_json(WHOLE.model_copy(update={"segments": (longest,)}))
+    one = len(to_json(INDEX.model_copy(update={"segments": (longest, longest)}))) - len(
+        to_json(INDEX.model_copy(update={"segments": (longest,)}))
     )
     assert most_of_page(count) <= MOST_PAGE
     assert count > MOST_SEGMENTS * 3 // 4 or 2 * MOST_HEADER + one * count <= most_of_page(count)
@@ -152,7 +152,7 @@ def access_to(
         bucket=bucket,
         layout=Layout("shop"),
         stream=stream,
-        begun=page.begun,
+        header=page.header,
         key=None,
         parallel=parallel,
         usual=usual,
@@ -176,7 +176,7 @@ def test_buffers_are_as_many_as_this_host_is_set_for(
 ) -> None:
     made: list[int] = []
     monkeypatch.setattr(fetching, "bytearray", lambda size: made.append(size), raising=False)
-    page = WHOLE.model_copy(update={"segments": (Segment(size=1, plain=plain, sha256=bytes(32)),)})
+    page = INDEX.model_copy(update={"segments": (Segment(size=1, plain=plain, sha256=bytes(32)),)})
     access, _ = access_to({}, page, parallel=parallel, usual=usual)
     fetching._buffers(access, page, 100)
     assert made == [plain] * buffers
@@ -185,7 +185,7 @@ def test_buffers_are_as_many_as_this_host_is_set_for(
 
 def page_of(objects: list[bytes], plain: int) -> StreamIndex:
     segments = tuple(Segment(size=len(o), plain=plain, sha256=sha256(o).digest()) for o in objects)
-    return WHOLE.model_copy(update={"size": plain * len(objects), "segments": segments, "tree_sha256": None})
+    return INDEX.model_copy(update={"size": plain * len(objects), "segments": segments, "tree_sha256": None})
 
 
 def test_one_buffer_is_enough() -> None:

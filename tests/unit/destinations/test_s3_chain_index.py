@@ -29,10 +29,10 @@ def committed(guid: int, base: int | None) -> Manifest:
 
 
 def chains_of(there: Iterable[Pair], named: Iterable[Pair] = (), foreign: Iterable[Pair] = ()) -> ChainIndex:
-    whole = dict.fromkeys(streams(*there), datetime(2026, 11, 1, tzinfo=UTC))
+    indexes = dict.fromkeys(streams(*there), datetime(2026, 11, 1, tzinfo=UTC))
     manifests = [committed(*pair) for pair in named]
     return ChainIndex(
-        BucketContents(whole=whole, begun={}, manifests=manifests, foreign=frozenset(streams(*foreign)))
+        BucketContents(indexes=indexes, headers={}, manifests=manifests, foreign=frozenset(streams(*foreign)))
     )
 
 

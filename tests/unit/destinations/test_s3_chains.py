@@ -46,8 +46,8 @@ def manifest(number: int, *parts: PartPage, **more: str) -> Manifest:
 def contents(*manifests: Manifest, extra: Iterable[StreamId] = (), **more: Any) -> BucketContents:
     """All streams that the manifests name are whole, one a minute, and the extra ones later."""
     streams = [sid(p.guid, p.base, p.dataset) for m in manifests for p in m.parts]
-    whole = {stream: NOON + timedelta(minutes=n) for n, stream in enumerate([*streams, *extra])}
-    return BucketContents(**({"whole": whole, "begun": whole, "manifests": manifests} | more))
+    indexes = {stream: NOON + timedelta(minutes=n) for n, stream in enumerate([*streams, *extra])}
+    return BucketContents(**({"indexes": indexes, "headers": indexes, "manifests": manifests} | more))
 
 
 def targets(found: BucketContents, rules: S3 | None = None, now: datetime = NOON) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def test_what_was_begun_and_is_not_whole_is_in_part() -> None:
         sid(13, 11): NOON + timedelta(1),
         sid(51, None, INNER): NOON + timedelta(2),
     }
-    found = contents(manifest(1, page(11)), begun=begun)
+    found = contents(manifest(1, page(11)), headers=begun)
     assert targets(found)[DATASET].partial.guid == 13 and targets(found)[INNER].partial.guid == 51
     assert targets(found)[INNER].copies == () == targets(found)[INNER].bases
     assert targets(whole)[DATASET].partial is None
@@ -135,13 +135,13 @@ def test_a_backup_of_which_a_part_is_not_whole_is_none() -> None:
     ]
     for lost in (sid(11), sid(21, None, INNER)):
         less = contents(
-            both, manifest(2, page(31)), whole={s: t for s, t in found.whole.items() if s != lost}
+            both, manifest(2, page(31)), indexes={s: t for s, t in found.indexes.items() if s != lost}
         )
         copies = copies_of(less, "there", keyless=False)
         assert [b.record.backup for b in copies.backups] == ["backup-2"]
         ((name, why),) = copies.unreadable
         assert name == "backup-1" and "is gone or damaged" in why
-        known = contents(both, whole=less.whole, unreadable=[("key", "it is damaged")])
+        known = contents(both, indexes=less.indexes, unreadable=[("key", "it is damaged")])
         assert copies_of(known, "there", keyless=False).unreadable == (("key", "it is damaged"),)
 
 
@@ -229,7 +229,7 @@ def test_what_a_backup_needs_is_all_that_leads_to_it() -> None:
 def test_a_broken_way_is_told_of_the_backups_that_need_it() -> None:
     found = contents(manifest(1, page(11)), manifest(2, page(12, 11)), manifest(3, page(21)))
     assert found.incomplete() == []
-    less = contents(*found.manifests, whole={s: t for s, t in found.whole.items() if s != sid(11)})
+    less = contents(*found.manifests, indexes={s: t for s, t in found.indexes.items() if s != sid(11)})
     assert less.incomplete() == ["backup-1", "backup-2"]
     assert less.without("backup-1").incomplete() == ["backup-2"]
     assert part(11).guid == 11

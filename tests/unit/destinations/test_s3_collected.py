@@ -99,7 +99,7 @@ def test_what_somebody_goes_on_with_stays(shop: Shop, verb: str) -> None:
     """He writes the header anew, and segments, before the header or before the segments are looked at."""
     shop.ship(part(11), 1)
     content = shop.store(part(31))
-    begun, segments = LAYOUT.begun(stream_id(part(31))), LAYOUT.segments(stream_id(part(31)))
+    begun, segments = LAYOUT.header(stream_id(part(31))), LAYOUT.segments(stream_id(part(31)))
     shop.bucket.drop(whole_at(31))
     shop.bucket.later(days=2)
 
@@ -128,7 +128,7 @@ def test_of_what_was_begun_again_only_what_is_old_goes(shop: Shop) -> None:
     """The header is written anew behind the look at it."""
     shop.ship(part(11), 1)
     shop.store(part(31))
-    begun = LAYOUT.begun(stream_id(part(31)))
+    begun = LAYOUT.header(stream_id(part(31)))
     shop.bucket.later(days=2)
     shop.bucket.hook(
         "after:erase", LAYOUT.segments(stream_id(part(31))), lambda: shop.bucket.set(begun, b"new")
@@ -236,7 +236,7 @@ def test_a_withdrawn_manifest_is_swept_away(shop: Shop) -> None:
 def test_what_was_lost_of_headers_is_made_again_by_who_collects(shop: Shop) -> None:
     shop.chain((11, None), (12, 11))
     shop.store(part(31))
-    keys = [LAYOUT.begun(stream_id(part(*pair))) for pair in ((11, None), (12, 11), (31, None))]
+    keys = [LAYOUT.header(stream_id(part(*pair))) for pair in ((11, None), (12, 11), (31, None))]
     sound = [shop.bucket.body(key) for key in keys]
     shop.bucket.drop(keys[0])
     page = json.loads(sound[1])
@@ -252,7 +252,7 @@ def test_what_is_given_up_goes_and_nothing_else(shop: Shop) -> None:
     shop.store(part(13, 11))
     shop.store(part(51, dataset=INNER))
     for wanted in (part(12, 11), part(51, dataset=INNER)):
-        shop.bucket.drop(LAYOUT.whole(stream_id(wanted)))
+        shop.bucket.drop(LAYOUT.index(stream_id(wanted)))
     mine = f"{LAYOUT.segments(stream_id(part(12, 11)))}mine"
     shop.bucket.set(mine, b"mine")
     shop.session().abort(DATASET)

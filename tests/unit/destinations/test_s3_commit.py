@@ -23,7 +23,7 @@ from zbackup.destinations.s3.manifest_schema import manifest_from
 from zbackup.model.errors import Refused, VerificationFailed
 
 WANTED = part(11)
-WHOLE = LAYOUT.whole(stream_id(WANTED))
+INDEX = LAYOUT.index(stream_id(WANTED))
 SEGMENTS = LAYOUT.segments(stream_id(WANTED))
 
 
@@ -84,7 +84,7 @@ def test_a_stream_that_lost_a_segment_is_not_committed_and_sent_again(
         shop.bucket.drop(key)
     with pytest.raises(VerificationFailed, match=rf"segment {segment} .* the next run stores it again"):
         commit(shop)
-    assert not shop.bucket.having("/backups/") and WHOLE not in shop.bucket.objects
+    assert not shop.bucket.having("/backups/") and INDEX not in shop.bucket.objects
     shop.ship(WANTED, 1)
     assert set(shop.named()) == {"backup-1"} and not any(shop.problems(deep=True).values())
 
@@ -103,11 +103,11 @@ def test_the_page_of_what_a_backup_needs_stays_where_a_segment_is_gone(plain: Sh
     plain.bucket.drop(plain.bucket.having(SEGMENTS)[0])
     with pytest.raises(VerificationFailed) as told:
         commit(plain, 2)
-    assert "again" not in str(told.value).replace("any more", "") and WHOLE in plain.bucket.objects
+    assert "again" not in str(told.value).replace("any more", "") and INDEX in plain.bucket.objects
     plain.bucket.set(manifest_at(1), b"{")
     with pytest.raises(VerificationFailed):
         commit(plain, 2)
-    assert WHOLE in plain.bucket.objects
+    assert INDEX in plain.bucket.objects
 
 
 def test_a_commit_may_be_repeated_and_never_replaces_another(shop: Shop) -> None:
@@ -139,7 +139,7 @@ def gone_at(shop: Shop, verb: str, key: str) -> None:
 @pytest.mark.parametrize("verb", ["put_new", "after:put_new"])
 def test_what_goes_while_it_is_committed_does_not_count(shop: Shop, verb: str, what: str) -> None:
     shop.store(WANTED)
-    gone_at(shop, verb, WHOLE if what == "page" else shop.bucket.having(SEGMENTS)[1])
+    gone_at(shop, verb, INDEX if what == "page" else shop.bucket.having(SEGMENTS)[1])
     with pytest.raises(VerificationFailed, match="The backup does not count"):
         commit(shop)
     assert not shop.bucket.having("/backups/") and not shop.named()
@@ -148,7 +148,7 @@ def test_what_goes_while_it_is_committed_does_not_count(shop: Shop, verb: str, w
 def test_a_base_that_goes_while_a_backup_is_committed(shop: Shop) -> None:
     shop.ship(WANTED, 2)
     shop.store(part(12, 11))
-    gone_at(shop, "after:put_new", WHOLE)
+    gone_at(shop, "after:put_new", INDEX)
     with pytest.raises(VerificationFailed, match=r"is not whole at .* any more.*does not count"):
         commit(shop, 1, part(12, 11))
     assert shop.bucket.having("/backups/") == [manifest_at(2)]
@@ -170,7 +170,7 @@ def test_a_page_that_is_another_when_the_manifest_is_there_does_not_count(plain:
 def test_who_may_not_delete_writes_that_it_does_not_count_and_commits_it_later(shop: Shop) -> None:
     content = shop.store(WANTED)
     shop.bucket.refused = {"delete"}
-    gone_at(shop, "put_new", WHOLE)
+    gone_at(shop, "put_new", INDEX)
     with pytest.raises(VerificationFailed, match="does not count"):
         commit(shop)
     page = manifest_from(shop.bucket.body(manifest_at(1)), "it")
@@ -188,7 +188,7 @@ def test_a_manifest_that_is_taken_back_is_not_remembered(shop: Shop) -> None:
     """By the process that wrote it, and had read it."""
     shop.store(WANTED)
     session = shop.session()
-    gone_at(shop, "after:put_new", WHOLE)
+    gone_at(shop, "after:put_new", INDEX)
     shop.bucket.hook("after:put_new", "backup-1/manifest.json", session.contents)
     with pytest.raises(VerificationFailed, match="does not count"):
         session.commit(record(1), [WANTED], WHEN)
@@ -200,11 +200,11 @@ def test_a_commit_makes_lost_headers_of_what_is_needed_again(shop: Shop) -> None
     shop.chain((11, None), (12, 11))
     shop.store(part(31))
     shop.store(part(13, 12))
-    headers = {guid: LAYOUT.begun(stream_id(part(*pair))) for guid, pair in {11: (11,), 31: (31,)}.items()}
+    headers = {guid: LAYOUT.header(stream_id(part(*pair))) for guid, pair in {11: (11,), 31: (31,)}.items()}
     sound = {guid: shop.bucket.body(key) for guid, key in headers.items()}
     for key in headers.values():
         shop.bucket.drop(key)
-    damaged = LAYOUT.begun(stream_id(part(12, 11)))
+    damaged = LAYOUT.header(stream_id(part(12, 11)))
     shop.bucket.set(damaged, b"{")
     commit(shop, 3, part(13, 12))
     assert shop.bucket.body(headers[11]) == sound[11] and headers[31] not in shop.bucket.objects
@@ -219,9 +219,9 @@ def test_a_page_that_does_not_hold_is_not_committed(
     shop: Shop, harm: Callable[[dict[str, object]], object]
 ) -> None:
     shop.store(WANTED)
-    page = json.loads(shop.bucket.body(WHOLE))
+    page = json.loads(shop.bucket.body(INDEX))
     harm(page)
-    shop.bucket.set(WHOLE, json.dumps(page).encode())
+    shop.bucket.set(INDEX, json.dumps(page).encode())
     with pytest.raises(VerificationFailed, match="the next run stores it again"):
         commit(shop)
     assert not shop.bucket.having("/backups/")

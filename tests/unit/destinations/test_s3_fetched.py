@@ -23,7 +23,7 @@ from tests.unit.destinations.bucket import (
 from tests.unit.zfs.test_resumed_stream import GUID, an_object, received, whole, write
 from zbackup.destinations.s3.encryption import AROUND
 from zbackup.destinations.s3.fetching import check_page
-from zbackup.destinations.s3.manifest_schema import Segment, StreamIndex, to_json, whole_from
+from zbackup.destinations.s3.manifest_schema import Segment, StreamIndex, index_from, to_json
 from zbackup.destinations.s3.segments import MOST_AROUND
 from zbackup.model.errors import CommandFailed, NotResumable, Refused, VerificationFailed
 from zbackup.proc.pipeline import Command, Meter, local
@@ -31,7 +31,7 @@ from zbackup.zfs.resume_token import with_numbers
 
 WANTED = part(11)
 ELEVEN = stream_id(WANTED)
-BEGUN, WHOLE, SEGMENTS = LAYOUT.begun(ELEVEN), LAYOUT.whole(ELEVEN), LAYOUT.segments(ELEVEN)
+HEADER, INDEX, SEGMENTS = LAYOUT.header(ELEVEN), LAYOUT.index(ELEVEN), LAYOUT.segments(ELEVEN)
 COMPRESSIBLE = stream(11, size=100) + bytes(range(250)) * 10
 HOWS = pytest.mark.parametrize("content", [stream(11), COMPRESSIBLE], ids=["none", "zstd"])
 
@@ -81,16 +81,16 @@ def test_a_segment_that_is_gone_is_named(shop: Shop) -> None:
 
 
 def page_of(shop: Shop) -> StreamIndex:
-    return whole_from(shop.bucket.body(WHOLE), "it")
+    return index_from(shop.bucket.body(INDEX), "it")
 
 
 def put_page(shop: Shop, page: StreamIndex) -> None:
     """As who has the key would write it."""
-    key = shop.session().pages.signing.open_stream(ELEVEN, page.begun, "it")
+    key = shop.session().pages.signing.open_stream(ELEVEN, page.header, "it")
     if key:
         page = page.model_copy(update={"signature": ""})
         page = page.model_copy(update={"signature": key.mac(page.to_sign())})
-    shop.bucket.set(WHOLE, to_json(page))
+    shop.bucket.set(INDEX, to_json(page))
 
 
 def test_the_hash_of_all_is_proven_before_the_last_segment_is_given(shop: Shop) -> None:
@@ -137,13 +137,13 @@ def test_segments_in_another_place_do_not_open(encrypted: Shop) -> None:
 def test_another_streams_page_and_segments_do_not_open(encrypted: Shop) -> None:
     encrypted.store(WANTED)
     encrypted.store(part(12, 11))
-    other = encrypted.bucket.body(LAYOUT.whole(stream_id(part(12, 11))))
-    encrypted.bucket.set(WHOLE, other)
+    other = encrypted.bucket.body(LAYOUT.index(stream_id(part(12, 11))))
+    encrypted.bucket.set(INDEX, other)
     with pytest.raises(VerificationFailed, match="belongs to another stream"):
         encrypted.fetched(WANTED)
     page = json.loads(other)
     page["begun"] |= {"guid": "11", "base": None}
-    encrypted.bucket.set(WHOLE, json.dumps(page).encode())
+    encrypted.bucket.set(INDEX, json.dumps(page).encode())
     with pytest.raises(VerificationFailed, match="another stream's"):
         encrypted.fetched(WANTED)
 
@@ -217,7 +217,7 @@ def test_a_page_that_does_not_add_up_is_damaged(shop: Shop, changes: dict[str, A
 def holds(shop: Shop) -> bool:
     page = page_of(shop)
     try:
-        check_page(page, shop.session().pages.signing.open_stream(ELEVEN, page.begun, "it"), "it")
+        check_page(page, shop.session().pages.signing.open_stream(ELEVEN, page.header, "it"), "it")
     except VerificationFailed as wrong:
         assert "is inconsistent (sizes or hashes)" in str(wrong)
         return False
@@ -226,8 +226,8 @@ def holds(shop: Shop) -> bool:
 
 def test_a_page_that_was_changed_does_not_hold(encrypted: Shop) -> None:
     encrypted.store(WANTED)
-    page = json.loads(encrypted.bucket.body(WHOLE))
-    encrypted.bucket.set(WHOLE, json.dumps(page | {"seal": "0" * 64}).encode())
+    page = json.loads(encrypted.bucket.body(INDEX))
+    encrypted.bucket.set(INDEX, json.dumps(page | {"seal": "0" * 64}).encode())
     with pytest.raises(VerificationFailed, match="was changed since it was written"):
         encrypted.fetched(WANTED)
 

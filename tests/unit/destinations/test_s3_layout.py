@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zbackup.destinations.s3.layout import BEGUN, WHOLE, Layout, StreamId, root_of, segment_of
+from zbackup.destinations.s3.layout import HEADER, INDEX, Layout, StreamId, root_of, segment_of
 
 NAMES = st.from_regex(r"[a-zA-Z][A-Za-z0-9_.: -]{0,20}(/[A-Za-z0-9_.: -]{1,20}){0,3}", fullmatch=True)
 GUIDS = st.integers(1, 2**64 - 1)
@@ -14,9 +14,9 @@ STREAMS = st.builds(StreamId, dataset=NAMES, guid=GUIDS, base=st.none() | GUIDS)
 @given(STREAMS)
 def test_a_key_says_which_stream_it_is_of(stream: StreamId) -> None:
     layout = Layout("prefix/shop")
-    assert layout.stream_of(layout.begun(stream)) == (stream, BEGUN)
-    assert layout.stream_of(layout.whole(stream)) == (stream, WHOLE)
-    assert layout.whole(stream).isascii() and " " not in layout.whole(stream)
+    assert layout.stream_of(layout.header(stream)) == (stream, HEADER)
+    assert layout.stream_of(layout.index(stream)) == (stream, INDEX)
+    assert layout.index(stream).isascii() and " " not in layout.index(stream)
 
 
 @given(STREAMS, STREAMS)
@@ -66,7 +66,7 @@ def test_the_prefix_may_be_empty() -> None:
 def test_what_is_ours_in_another_spelling_is_a_strangers(path: str) -> None:
     """Two keys for one stream would be taken for each other, and the one be deleted for the other."""
     layout = Layout("a")
-    assert layout.stream_of(f"a/streams/{path}/{BEGUN}") is None
+    assert layout.stream_of(f"a/streams/{path}/{HEADER}") is None
 
 
 @given(st.text(min_size=1, max_size=30))

@@ -84,7 +84,7 @@ def test_every_bit_of_one_object_counts() -> None:
             opened(place, bytes(body))
 
 
-BEGUN = StreamHeader(
+HEADER = StreamHeader(
     dataset="tank",
     snapshot="s",
     guid=1,
@@ -112,7 +112,7 @@ def stored(contents: list[bytes], compression: str, present: Mapping[tuple[int, 
         bucket=cast(Bucket, SimpleNamespace(put=put)),
         layout=Layout("shop"),
         stream=stream,
-        begun=BEGUN.model_copy(update={"compression": compression}),
+        header=HEADER.model_copy(update={"compression": compression}),
         key=DataKey(bytes(32), str(stream)),
         parallel=2,
         usual=64,

@@ -8,21 +8,21 @@ import pytest
 
 from tests.unit.destinations.test_s3_sealing import HERE, KEYS, MANIFEST, PLAIN, STREAM
 from zbackup.destinations.s3.encryption import Scope, parse_key
-from zbackup.destinations.s3.layout import BEGUN, MOST_NAME, Layout
+from zbackup.destinations.s3.layout import HEADER, MOST_NAME, Layout
 from zbackup.destinations.s3.manifest_schema import (
     PartPage,
     Segment,
     StreamIndex,
-    begun_from,
+    header_from,
+    index_from,
     manifest_from,
     to_json,
-    whole_from,
 )
 from zbackup.model.errors import VerificationFailed
 
 SEALED = HERE.new_stream(KEYS, STREAM, PLAIN, "u1")[1]
 SIGNED = HERE.sign(MANIFEST)
-HEADER = {
+OF_HEADER = {
     *("version", "line", "snapshot", "guid", "base", "raw", "segment_size", "compression", "encryption"),
     "host",
 }
@@ -34,12 +34,12 @@ def words(page: Any) -> set[str]:
 
 
 def test_each_version_has_its_own_words() -> None:
-    assert words(PLAIN) == HEADER and words(SEALED) == HEADER | {"root", "server", "seal"}
+    assert words(PLAIN) == OF_HEADER and words(SEALED) == OF_HEADER | {"root", "server", "seal"}
     assert words(MANIFEST) == PAGE and words(SIGNED) == PAGE | {"encryption", "seal", "root"}
     older = SIGNED.model_copy(update={"version": 2, "root": ""})
     assert words(older) == PAGE | {"encryption", "seal"}
     assert words(MANIFEST.model_copy(update={"withdrawn": True})) == PAGE | {"withdrawn"}
-    one = StreamIndex(begun=PLAIN, size=1, segments=(Segment(size=1, plain=1, sha256=bytes(32)),))
+    one = StreamIndex(header=PLAIN, size=1, segments=(Segment(size=1, plain=1, sha256=bytes(32)),))
     assert words(one) == {"begun", "size", "segments", "seal"}
     for hashed in ("sha256", "tree_sha256"):
         assert words(one.model_copy(update={hashed: bytes(32)})) == {
@@ -65,9 +65,9 @@ ENVELOPE = json.loads(to_json(SIGNED))["encryption"]
     ids=str,
 )
 def test_a_header_is_signed_or_says_nothing_of_it(changes: dict[str, Any]) -> None:
-    assert begun_from(changed(PLAIN, {}), "it") == PLAIN
+    assert header_from(changed(PLAIN, {}), "it") == PLAIN
     with pytest.raises(VerificationFailed):
-        begun_from(changed(PLAIN, changes), "it")
+        header_from(changed(PLAIN, changes), "it")
 
 
 @pytest.mark.parametrize(
@@ -97,12 +97,12 @@ def test_a_page_has_its_own_words_and_not_those_of_our_fields() -> None:
     part = PartPage(
         dataset="tank", snapshot="s", guid=1, base=None, size=1, stored=1, raw=False, stream_sha256=bytes(32)
     )
-    index = StreamIndex(begun=SEALED, size=0, segments=(), signature="00")
+    index = StreamIndex(header=SEALED, size=0, segments=(), signature="00")
     forms = (
-        (begun_from, SEALED, b'"line":', b'"dataset":'),
-        (begun_from, SEALED, b'"seal":', b'"signature":'),
-        (whole_from, index, b'"line":', b'"dataset":'),
-        (whole_from, index, b'"seal":', b'"signature":'),
+        (header_from, SEALED, b'"line":', b'"dataset":'),
+        (header_from, SEALED, b'"seal":', b'"signature":'),
+        (index_from, index, b'"line":', b'"dataset":'),
+        (index_from, index, b'"seal":', b'"signature":'),
         (manifest_from, SIGNED.model_copy(update={"parts": (part,)}), b'"line":', b'"dataset":'),
         (manifest_from, SIGNED, b'"seal":', b'"signature":'),
     )
@@ -114,8 +114,8 @@ def test_a_page_has_its_own_words_and_not_those_of_our_fields() -> None:
 
 
 def test_a_page_may_have_either_hash() -> None:
-    one = StreamIndex(begun=PLAIN, size=0, segments=(), sha256=bytes(32))
-    assert whole_from(to_json(one), "it") == one
+    one = StreamIndex(header=PLAIN, size=0, segments=(), sha256=bytes(32))
+    assert index_from(to_json(one), "it") == one
 
 
 def test_a_backup_is_called_after_its_snapshots() -> None:
@@ -138,4 +138,4 @@ def test_a_key_has_32_bytes(size: int) -> None:
 def test_a_dataset_is_called_as_zfs_allows() -> None:
     layout = Layout("a")
     for size, ours in ((MOST_NAME - 1, True), (MOST_NAME, False)):
-        assert bool(layout.stream_of(f"a/streams/{'x' * size}/@1-full/{BEGUN}")) == ours
+        assert bool(layout.stream_of(f"a/streams/{'x' * size}/@1-full/{HEADER}")) == ours

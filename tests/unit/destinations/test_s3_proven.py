@@ -27,11 +27,11 @@ from zbackup.proc.pipeline import Meter, local
 
 
 def begun_at(guid: int, base: int | None = None) -> str:
-    return LAYOUT.begun(stream_id(part(guid, base)))
+    return LAYOUT.header(stream_id(part(guid, base)))
 
 
 def whole_at(guid: int, base: int | None = None) -> str:
-    return LAYOUT.whole(stream_id(part(guid, base)))
+    return LAYOUT.index(stream_id(part(guid, base)))
 
 
 def change(shop: Shop, key: str, **changes: Any) -> None:
@@ -249,10 +249,10 @@ def test_a_page_that_is_longer_than_its_segments_account_for_is_not_read(plain: 
     sound = plain.bucket.body(whole_at(11))
     room = most_of_page(3) - len(sound)
     plain.bucket.set(whole_at(11), sound + b" " * room)
-    assert plain.session().pages.whole(stream_id(part(11)))
+    assert plain.session().pages.index(stream_id(part(11)))
     plain.bucket.set(whole_at(11), sound + b" " * (room + 1))
     with pytest.raises(VerificationFailed, match="larger than it can be"):
-        plain.session().pages.whole(stream_id(part(11)))
+        plain.session().pages.index(stream_id(part(11)))
 
 
 def test_what_is_listed_and_cannot_be_read_is_unknown(shop: Shop) -> None:
@@ -347,21 +347,21 @@ def test_headers_of_what_no_manifest_names_are_kept_too(encrypted: Shop) -> None
 def test_pages_of_the_earlier_kind_count_unless_that_is_refused(encrypted: Shop) -> None:
     """They name no place: a header of version 1, whose key opens below any root."""
     from zbackup.destinations.s3.encryption import KeyFiles, Scope, new_data_key
-    from zbackup.destinations.s3.manifest_schema import begun_from, to_json, whole_from
+    from zbackup.destinations.s3.manifest_schema import header_from, index_from, to_json
 
     content = encrypted.store(part(11))
     stores = KeyFiles(lambda: (SECRET,))
     key, envelope = new_data_key(stores, Scope(about=str(stream_id(part(11)))))
-    page = whole_from(encrypted.bucket.body(whole_at(11)), "it")
-    header = begun_from(encrypted.bucket.body(begun_at(11)), "it").model_copy(
+    page = index_from(encrypted.bucket.body(whole_at(11)), "it")
+    header = header_from(encrypted.bucket.body(begun_at(11)), "it").model_copy(
         update={"version": 1, "encryption": envelope, "root": "", "server": "", "signature": ""}
     )
-    assert page.begun.version == 2 and header.version == 1
-    unsigned = page.model_copy(update={"begun": header, "signature": ""})
+    assert page.header.version == 2 and header.version == 1
+    unsigned = page.model_copy(update={"header": header, "signature": ""})
     encrypted.bucket.set(
         whole_at(11), to_json(unsigned.model_copy(update={"signature": key.mac(unsigned.to_sign())}))
     )
-    assert encrypted.session().pages.whole(stream_id(part(11))).page.begun.version == 1
+    assert encrypted.session().pages.index(stream_id(part(11))).page.header.version == 1
     with pytest.raises(VerificationFailed, match="accept_unbound"):
-        encrypted.session(accept_unbound=False).pages.whole(stream_id(part(11)))
+        encrypted.session(accept_unbound=False).pages.index(stream_id(part(11)))
     assert len(content) == page.size

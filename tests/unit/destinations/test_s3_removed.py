@@ -25,7 +25,7 @@ def streams(shop: Shop) -> set[str]:
 
 
 def whole_at(guid: int, base: int | None = None) -> str:
-    return LAYOUT.whole(stream_id(part(guid, base)))
+    return LAYOUT.index(stream_id(part(guid, base)))
 
 
 def test_what_others_need_stays(shop: Shop) -> None:
@@ -53,9 +53,9 @@ def test_the_manifest_goes_first_then_the_longest_way_and_of_each_the_page(plain
             key
             for wanted in pairs
             for key in (
-                LAYOUT.whole(stream_id(wanted)),
+                LAYOUT.index(stream_id(wanted)),
                 LAYOUT.segments(stream_id(wanted)),
-                LAYOUT.begun(stream_id(wanted)),
+                LAYOUT.header(stream_id(wanted)),
             )
         ),
     ]
@@ -122,7 +122,7 @@ def test_a_broken_chain_of_another_dataset_is_in_nobodys_way(shop: Shop) -> None
     shop.ship(part(11), 1)
     shop.ship(part(31, dataset=INNER), 2)
     shop.ship(part(32, 31, dataset=INNER), 3)
-    shop.bucket.drop(LAYOUT.whole(stream_id(part(32, 31, dataset=INNER))))
+    shop.bucket.drop(LAYOUT.index(stream_id(part(32, 31, dataset=INNER))))
     remove(shop, 1)
     assert set(shop.named()) == {"backup-2"}
     assert streams(shop) == {"31-full", "32-from-31"}
@@ -142,7 +142,7 @@ def test_the_broken_one_itself_may_go(shop: Shop) -> None:
 def test_a_backup_stays_without_which_nobody_could_tell_who_made_the_others_base(encrypted: Shop) -> None:
     """Header and page of its stream are damaged: its manifest is what proves it."""
     encrypted.chain((11, None), (12, 11))
-    begun = LAYOUT.begun(stream_id(part(11)))
+    begun = LAYOUT.header(stream_id(part(11)))
     sound = encrypted.bucket.body(whole_at(11))
     encrypted.bucket.drop(begun)
     encrypted.bucket.set(whole_at(11), sound[:-20])
@@ -157,7 +157,7 @@ def test_a_backup_stays_without_which_nobody_could_tell_who_made_the_others_base
 
 def test_a_base_whose_page_goes_at_the_same_time_is_told(encrypted: Shop) -> None:
     encrypted.chain((11, None), (12, 11))
-    encrypted.bucket.drop(LAYOUT.begun(stream_id(part(11))))
+    encrypted.bucket.drop(LAYOUT.header(stream_id(part(11))))
     session = encrypted.session()
     backup = session.copies().backups[0]
     reads = [0]

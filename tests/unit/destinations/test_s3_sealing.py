@@ -14,10 +14,10 @@ from zbackup.destinations.s3.manifest_schema import (
     Segment,
     StreamHeader,
     StreamIndex,
-    begun_from,
+    header_from,
+    index_from,
     manifest_from,
     to_json,
-    whole_from,
 )
 from zbackup.destinations.s3.signatures import Signatures
 from zbackup.model.errors import Refused, VerificationFailed
@@ -73,7 +73,7 @@ def other(value: Any) -> Any:
 
 def test_every_field_of_a_header_is_sealed() -> None:
     key, header = HERE.new_stream(KEYS, STREAM, PLAIN, "u1")
-    assert header.version == 2 and begun_from(to_json(header), "it") == header
+    assert header.version == 2 and header_from(to_json(header), "it") == header
     assert HERE.open_stream(STREAM, header, "it") == key
     names = [
         name for name in StreamHeader.model_fields if name not in ("version", "encryption", "compression")
@@ -192,15 +192,15 @@ def test_a_seal_of_any_characters_is_of_one_page_that_does_not_count(seal: str) 
     with pytest.raises(VerificationFailed):
         HERE.open_stream(STREAM, forged, "it")
     with pytest.raises(VerificationFailed, match="it cannot be understood"):
-        begun_from(to_json(forged), "it")
+        header_from(to_json(forged), "it")
     manifest = HERE.sign(MANIFEST).model_copy(update={"signature": seal})
     with pytest.raises(VerificationFailed):
         HERE.prove(manifest, "it")
     with pytest.raises(VerificationFailed, match="it cannot be understood"):
         manifest_from(to_json(manifest), "it")
-    whole = StreamIndex(begun=header, size=1, segments=(Segment(size=1, plain=1, sha256=bytes(32)),))
+    whole = StreamIndex(header=header, size=1, segments=(Segment(size=1, plain=1, sha256=bytes(32)),))
     whole = whole.model_copy(update={"signature": seal})
     with pytest.raises(VerificationFailed):
         check_page(whole, key, "it")
     with pytest.raises(VerificationFailed, match="it cannot be understood"):
-        whole_from(to_json(whole), "it")
+        index_from(to_json(whole), "it")

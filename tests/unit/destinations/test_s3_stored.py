@@ -20,7 +20,7 @@ from tests.unit.destinations.bucket import (
     stream_id,
 )
 from zbackup.destinations.s3.fetching import LEAST_ROOM
-from zbackup.destinations.s3.manifest_schema import begun_from, whole_from
+from zbackup.destinations.s3.manifest_schema import header_from, index_from
 from zbackup.destinations.s3.segments import Buffers, cut, is_worth_compressing
 from zbackup.model.errors import BucketRefused, CommandFailed, Refused, Taken, VerificationFailed
 from zbackup.proc import pipeline
@@ -28,17 +28,18 @@ from zbackup.proc.pipeline import Meter, local
 
 WANTED = part(11)
 ELEVEN = stream_id(WANTED)
-BEGUN, WHOLE, SEGMENTS = LAYOUT.begun(ELEVEN), LAYOUT.whole(ELEVEN), LAYOUT.segments(ELEVEN)
+HEADER, INDEX, SEGMENTS = LAYOUT.header(ELEVEN), LAYOUT.index(ELEVEN), LAYOUT.segments(ELEVEN)
 
 
 @pytest.mark.parametrize("size", [SEGMENT // 2, SEGMENT, SEGMENT + 1, 3 * SEGMENT, SIZE])
 @pytest.mark.parametrize("parallel", [1, 3])
 def test_what_goes_in_comes_out(shop: Shop, size: int, parallel: int) -> None:
     content = shop.store(WANTED, stream(11, size=size), uploads=parallel)
-    page = whole_from(shop.bucket.body(WHOLE), "it")
+    page = index_from(shop.bucket.body(INDEX), "it")
     assert page.size == size and len(page.segments) == -(-size // SEGMENT)
     assert [s.plain for s in page.segments][:-1] == [SEGMENT] * (len(page.segments) - 1)
-    assert bool(page.signature) == bool(shop.keys) and page.begun == begun_from(shop.bucket.body(BEGUN), "it")
+    assert bool(page.signature) == bool(shop.keys)
+    assert page.header == header_from(shop.bucket.body(HEADER), "it")
     assert shop.fetched(WANTED, uploads=parallel) == content
     assert len(shop.bucket.having(SEGMENTS)) == len(page.segments)
 
@@ -55,15 +56,15 @@ def test_what_goes_in_comes_out(shop: Shop, size: int, parallel: int) -> None:
 def test_what_can_be_compressed_is(shop: Shop, how: str, raw: bool, found: str) -> None:
     content = stream(11, size=100) + b"row " * 600
     shop.store(part(11, raw=raw), content, compression=how)
-    assert begun_from(shop.bucket.body(BEGUN), "it").compression == found
+    assert header_from(shop.bucket.body(HEADER), "it").compression == found
     stored = sum(len(shop.bucket.body(key)) for key in shop.bucket.having(SEGMENTS))
     assert (stored < len(content) // 2) == (found == "zstd") and shop.fetched(WANTED) == content
-    assert begun_from(shop.bucket.body(BEGUN), "it").raw == raw
+    assert header_from(shop.bucket.body(HEADER), "it").raw == raw
 
 
 def test_what_cannot_be_compressed_is_left_as_it_is(shop: Shop) -> None:
     shop.store(WANTED, compression="auto")
-    assert begun_from(shop.bucket.body(BEGUN), "it").compression == "none"
+    assert header_from(shop.bucket.body(HEADER), "it").compression == "none"
     assert not is_worth_compressing(memoryview(stream(11))) and is_worth_compressing(memoryview(bytes(100)))
 
 
@@ -83,18 +84,18 @@ def test_who_is_cut_off_goes_on_and_stores_nothing_twice(shop: Shop) -> None:
     shop.bucket.refused.clear()
     shop.bucket.hooks.clear()
     before = {key: shop.bucket.objects[key] for key in shop.bucket.having(SEGMENTS)}
-    begun = shop.bucket.objects[BEGUN]
-    assert len(before) == 2 and WHOLE not in shop.bucket.objects
+    begun = shop.bucket.objects[HEADER]
+    assert len(before) == 2 and INDEX not in shop.bucket.objects
     shop.bucket.later(hours=1)
     shop.store(WANTED, content)
     assert before.items() <= shop.bucket.objects.items() and shop.fetched(WANTED) == content
-    again = shop.bucket.objects[BEGUN]
+    again = shop.bucket.objects[HEADER]
     assert again[0] == begun[0] and again[1] > begun[1], "that somebody works on it is seen"
 
 
 def test_a_segment_of_another_size_is_stored_again(shop: Shop) -> None:
     content = shop.store(WANTED)
-    shop.bucket.drop(WHOLE)
+    shop.bucket.drop(INDEX)
     key = shop.bucket.having(SEGMENTS)[1]
     sound = shop.bucket.body(key)
     shop.bucket.set(key, sound[:-1])
@@ -108,7 +109,7 @@ def test_a_sender_that_fails_stores_nothing_whole(shop: Shop, tmp_path: Path) ->
     failing = local(("sh", "-c", f"cat '{path}'; echo 'out of memory' >&2; exit 3"))
     with pytest.raises(CommandFailed, match="exited with 3: out of memory"):
         shop.session().store(WANTED, failing, Meter())
-    assert WHOLE not in shop.bucket.objects
+    assert INDEX not in shop.bucket.objects
     with pytest.raises(CommandFailed, match="exited with 3"):
         shop.session().store(part(12), local(("sh", "-c", "exit 3")), Meter())
     assert not shop.bucket.having("@12-full")
@@ -127,17 +128,17 @@ def test_another_stream_than_was_asked_for_is_not_stored(shop: Shop, other: byte
 
 def test_a_page_that_is_there_is_never_written_over(plain: Shop) -> None:
     plain.store(WANTED)
-    before = plain.bucket.objects[WHOLE]
+    before = plain.bucket.objects[INDEX]
     plain.store(WANTED, stream(11)[:-1] + b"x")
-    assert plain.bucket.objects[WHOLE] == before
+    assert plain.bucket.objects[INDEX] == before
 
 
 @pytest.mark.parametrize("accept", [False, True])
 def test_nothing_goes_plain_because_a_bucket_says_so(encrypted: Shop, accept: bool) -> None:
     encrypted.store(WANTED, keys=())
-    encrypted.bucket.drop(WHOLE)
+    encrypted.bucket.drop(INDEX)
     content = encrypted.store(WANTED, accept_plain=accept)
-    assert begun_from(encrypted.bucket.body(BEGUN), "it").encryption is not None
+    assert header_from(encrypted.bucket.body(HEADER), "it").encryption is not None
     assert encrypted.fetched(WANTED) == content
 
 
@@ -145,18 +146,18 @@ def test_who_has_keys_and_does_not_encrypt_goes_on_with_what_is_plain(encrypted:
     """The key is for what is there already."""
     how: dict[str, Any] = {"key": None, "accept_plain": True}
     encrypted.store(WANTED, keys=())
-    encrypted.bucket.drop(WHOLE)
+    encrypted.bucket.drop(INDEX)
     before = encrypted.bucket.having(SEGMENTS)
     content = encrypted.store(WANTED, **how)
-    assert begun_from(encrypted.bucket.body(BEGUN), "it").encryption is None
+    assert header_from(encrypted.bucket.body(HEADER), "it").encryption is None
     assert encrypted.bucket.having(SEGMENTS) == before and encrypted.fetched(WANTED, **how) == content
     encrypted.store(part(12), **how)
-    assert begun_from(encrypted.bucket.body(LAYOUT.begun(stream_id(part(12)))), "it").encryption is None
+    assert header_from(encrypted.bucket.body(LAYOUT.header(stream_id(part(12)))), "it").encryption is None
 
 
 def test_who_does_not_encrypt_any_more_goes_on_with_what_is_encrypted(encrypted: Shop) -> None:
     content = encrypted.store(WANTED)
-    encrypted.bucket.drop(WHOLE)
+    encrypted.bucket.drop(INDEX)
     before = encrypted.bucket.having(SEGMENTS)
     encrypted.store(WANTED, key=None)
     assert encrypted.bucket.having(SEGMENTS) == before and encrypted.fetched(WANTED) == content
@@ -171,24 +172,24 @@ def change(shop: Shop, key: str, **changes: Any) -> None:
 )
 def test_what_was_begun_in_a_strange_way_is_begun_anew(plain: Shop, changes: dict[str, Any]) -> None:
     plain.store(WANTED)
-    plain.bucket.drop(WHOLE)
-    change(plain, BEGUN, **changes)
+    plain.bucket.drop(INDEX)
+    change(plain, HEADER, **changes)
     content = plain.store(WANTED)
-    assert begun_from(plain.bucket.body(BEGUN), "it").segment_size == SEGMENT
+    assert header_from(plain.bucket.body(HEADER), "it").segment_size == SEGMENT
     assert plain.fetched(WANTED) == content
 
 
 def test_the_size_of_segments_is_kept_to_as_far_as_memory_is_meant_for(plain: Shop) -> None:
     plain.store(WANTED)
-    plain.bucket.drop(WHOLE)
+    plain.bucket.drop(INDEX)
     plain.store(WANTED, segment=300)
     assert len(plain.bucket.having(SEGMENTS)) == 3
-    plain.bucket.drop(WHOLE)
-    change(plain, BEGUN, segment_size=LEAST_ROOM)
-    assert plain.session()._begun(ELEVEN) is not None
-    change(plain, BEGUN, segment_size=LEAST_ROOM + 1)
-    assert plain.session()._begun(ELEVEN) is None
-    assert plain.session(segment=LEAST_ROOM + 1)._begun(ELEVEN) is not None
+    plain.bucket.drop(INDEX)
+    change(plain, HEADER, segment_size=LEAST_ROOM)
+    assert plain.session()._header(ELEVEN) is not None
+    change(plain, HEADER, segment_size=LEAST_ROOM + 1)
+    assert plain.session()._header(ELEVEN) is None
+    assert plain.session(segment=LEAST_ROOM + 1)._header(ELEVEN) is not None
 
 
 def test_of_two_that_begin_at_once_one_is_told(shop: Shop) -> None:
@@ -197,9 +198,9 @@ def test_of_two_that_begin_at_once_one_is_told(shop: Shop) -> None:
     def begin() -> None:
         Shop(shop.home, shop.bucket, shop.keys).store(WANTED)
         if not shop.keys:
-            change(shop, BEGUN, host="another")
+            change(shop, HEADER, host="another")
 
-    shop.bucket.hook("put_new", BEGUN, begin)
+    shop.bucket.hook("put_new", HEADER, begin)
     with pytest.raises(Taken, match=f"another zbackup has just begun to store {DATASET}/@11-full"):
         shop.store(WANTED)
     assert shop.fetched(WANTED) == stream(11)
@@ -207,25 +208,25 @@ def test_of_two_that_begin_at_once_one_is_told(shop: Shop) -> None:
 
 def test_one_with_another_key_is_not_written_over(encrypted: Shop) -> None:
     encrypted.store(WANTED, keys=(OTHER_SECRET,))
-    before = encrypted.bucket.objects[BEGUN]
+    before = encrypted.bucket.objects[HEADER]
     with pytest.raises(Refused, match="needs the key"):
         encrypted.store(WANTED)
-    encrypted.bucket.drop(BEGUN)
-    encrypted.bucket.hook("put_new", BEGUN, lambda: encrypted.bucket.objects.update({BEGUN: before}))
+    encrypted.bucket.drop(HEADER)
+    encrypted.bucket.hook("put_new", HEADER, lambda: encrypted.bucket.objects.update({HEADER: before}))
     with pytest.raises(Taken):
         encrypted.store(WANTED)
-    assert encrypted.bucket.objects[BEGUN] == before
+    assert encrypted.bucket.objects[HEADER] == before
 
 
 def test_what_is_strange_and_comes_at_the_same_time_is_written_over(encrypted: Shop) -> None:
-    encrypted.bucket.hook("put_new", BEGUN, lambda: encrypted.bucket.set(BEGUN, b"{"))
+    encrypted.bucket.hook("put_new", HEADER, lambda: encrypted.bucket.set(HEADER, b"{"))
     content = encrypted.store(WANTED)
     assert encrypted.fetched(WANTED) == content
 
 
 def test_a_page_that_a_key_signed_names_the_server(encrypted: Shop) -> None:
     encrypted.store(part(11, server="u1"))
-    header = begun_from(encrypted.bucket.body(BEGUN), "it")
+    header = header_from(encrypted.bucket.body(HEADER), "it")
     assert (header.server, header.root, header.snapshot) == ("u1", "a/shop", "zbackup-11")
 
 
@@ -306,4 +307,4 @@ def test_a_request_that_fails_ends_the_others(shop: Shop) -> None:
     with pytest.raises(BucketRefused):
         shop.store(WANTED, content, uploads=2)
     assert len([verb for verb, _ in shop.bucket.asked if verb == "put"]) <= 6
-    assert not shop.bucket.having(SEGMENTS) and WHOLE not in shop.bucket.objects
+    assert not shop.bucket.having(SEGMENTS) and INDEX not in shop.bucket.objects

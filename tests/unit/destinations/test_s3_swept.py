@@ -33,12 +33,12 @@ def test_a_page_is_asked_for_only_where_the_header_does_not_prove_itself(
 ) -> None:
     pages: list[object] = []
 
-    def whole(stream: object) -> None:
+    def index(stream: object) -> None:
         pages.append(stream)
         raise NotFound("it is not there")
 
     bucket = SimpleNamespace(address="s3://b", get=lambda *_: bytearray(to_json(header)))
-    some = SimpleNamespace(bucket=bucket, layout=LAYOUT, signing=sealing, whole=whole)
+    some = SimpleNamespace(bucket=bucket, layout=LAYOUT, signing=sealing, index=index)
     StreamHeaders(cast(Any, some)).mend([STREAM])
     assert bool(pages) == asked
 

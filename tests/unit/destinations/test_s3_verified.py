@@ -25,7 +25,7 @@ from zbackup.model.errors import VerificationFailed
 from zbackup.proc.pipeline import Meter
 
 ELEVEN = stream_id(part(11))
-SEGMENTS, WHOLE, BEGUN = LAYOUT.segments(ELEVEN), LAYOUT.whole(ELEVEN), LAYOUT.begun(ELEVEN)
+SEGMENTS, INDEX, HEADER = LAYOUT.segments(ELEVEN), LAYOUT.index(ELEVEN), LAYOUT.header(ELEVEN)
 
 
 def flip(shop: Shop) -> None:
@@ -51,7 +51,7 @@ def swap(shop: Shop) -> None:
     shop.bucket.set(other, bodies[0])
 
 
-def page(change: Callable[[dict[str, Any]], object], key: str = WHOLE) -> Callable[[Shop], None]:
+def page(change: Callable[[dict[str, Any]], object], key: str = INDEX) -> Callable[[Shop], None]:
     def harm(shop: Shop) -> None:
         content = json.loads(shop.bucket.body(key))
         change(content)
@@ -69,12 +69,12 @@ HARMS: dict[str, Callable[[Shop], None]] = {
     "page of other size": page(lambda c: c.update(size=1)),
     "page without a hash": page(lambda c: c.pop("tree_sha256")),
     "page with other hash": page(lambda c: c.update(tree_sha256="0" * 64)),
-    "page that is no JSON": lambda shop: shop.bucket.set(WHOLE, b"{"),
-    "page that is gone": lambda shop: shop.bucket.drop(WHOLE),
-    "header that is gone": lambda shop: shop.bucket.drop(BEGUN),
-    "header of another host": page(lambda c: c.update(host="another"), BEGUN),
-    "header that is no JSON": lambda shop: shop.bucket.set(BEGUN, b"{"),
-    "header of another stream": page(lambda c: c.update(guid="77"), BEGUN),
+    "page that is no JSON": lambda shop: shop.bucket.set(INDEX, b"{"),
+    "page that is gone": lambda shop: shop.bucket.drop(INDEX),
+    "header that is gone": lambda shop: shop.bucket.drop(HEADER),
+    "header of another host": page(lambda c: c.update(host="another"), HEADER),
+    "header that is no JSON": lambda shop: shop.bucket.set(HEADER, b"{"),
+    "header of another stream": page(lambda c: c.update(guid="77"), HEADER),
 }
 
 
@@ -140,7 +140,7 @@ def test_each_part_of_a_backup_is_looked_at(shop: Shop) -> None:
         shop.store(each)
     shop.session().commit(record(1, DATASET, INNER), parts, WHEN)
     assert shop.problems(deep=True) == {"backup-1": ()}
-    shop.bucket.drop(LAYOUT.whole(stream_id(parts[1])))
+    shop.bucket.drop(LAYOUT.index(stream_id(parts[1])))
     (problem,) = shop.problems()["backup-1"]
     assert problem == f"a stream of {INNER}@zbackup-11 or of its bases is gone"
 
@@ -150,14 +150,14 @@ def test_a_backup_that_is_pruned_meanwhile_is_not_blamed(chained: Shop) -> None:
     assert next(going).problems == ()
     session = chained.session()
     session.remove(session.copies().backups[1], "")
-    chained.bucket.drop(LAYOUT.whole(stream_id(part(21))))
+    chained.bucket.drop(LAYOUT.index(stream_id(part(21))))
     assert [(c.backup, bool(c.problems)) for c in going] == [("backup-3", True)]
 
 
 def test_a_page_that_goes_between_listing_and_reading_is_told(chained: Shop) -> None:
     going = chained.session().verify(deep=False, meter=Meter())
     assert next(going).problems == ()
-    chained.bucket.drop(LAYOUT.whole(stream_id(part(12, 11))))
+    chained.bucket.drop(LAYOUT.index(stream_id(part(12, 11))))
     assert "there is no object" in next(going).problems[0]
 
 
@@ -188,7 +188,7 @@ def test_a_page_that_was_written_anew_is_not_the_one_of_the_manifest(plain: Shop
 def test_a_stream_that_was_sent_again_from_another_base_is_sound(shop: Shop) -> None:
     """The manifest names the one that is gone, and says nothing of this one."""
     shop.chain((11, None), (12, 11))
-    shop.bucket.drop(LAYOUT.whole(stream_id(part(12, 11))))
+    shop.bucket.drop(LAYOUT.index(stream_id(part(12, 11))))
     shop.store(part(12))
     assert shop.problems(deep=True) == {"backup-1": (), "backup-2": ()}
     session = shop.session()
@@ -215,7 +215,7 @@ def test_an_unknown_header_is_told_where_the_page_holds(encrypted: Shop) -> None
     encrypted.ship(part(11), 1)
     other = Shop(encrypted.home, keys=(OTHER_SECRET,))
     other.store(part(11))
-    encrypted.bucket.objects[BEGUN] = other.bucket.objects[BEGUN]
+    encrypted.bucket.objects[HEADER] = other.bucket.objects[HEADER]
     (problem,) = encrypted.problems(deep=True)["backup-1"]
     assert "needs the key" in problem and problem.endswith(
         "zbackup prune --at makes it again from stream.json"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from zbackup.destinations.s3.chains import BucketContents, ChainIndex
 from zbackup.destinations.s3.client import Entry
-from zbackup.destinations.s3.layout import BEGUN, StreamId
+from zbackup.destinations.s3.layout import HEADER, StreamId
 from zbackup.destinations.s3.manifest_schema import Manifest
 from zbackup.destinations.s3.manifest_store import ManifestStore
 from zbackup.destinations.s3.stream_headers import StreamHeaders
@@ -40,7 +40,7 @@ def scan(pages: ManifestStore, parallel: int) -> BucketContents:
 
 
 def _scan_once(pages: ManifestStore, parallel: int) -> tuple[BucketContents, Sequence[_Gone]]:
-    whole, begun, strange = _streams(pages)
+    indexes, headers, strange = _streams(pages)
     entries = []
     for entry in pages.bucket.list(pages.layout.backups):
         if pages.layout.backup_of(entry.key) is None:
@@ -51,32 +51,32 @@ def _scan_once(pages: ManifestStore, parallel: int) -> tuple[BucketContents, Seq
         read = tuple(pool.map(lambda entry: _read(pages, entry), entries))
         manifests = [m for m in read if isinstance(m, Manifest)]
         seen = BucketContents(
-            whole={stream: entry.written for stream, entry in whole.items()},
-            begun={stream: entry.written for stream, entry in begun.items()},
+            indexes={stream: entry.written for stream, entry in indexes.items()},
+            headers={stream: entry.written for stream, entry in headers.items()},
             manifests=tuple(m for m in manifests if not m.withdrawn),
             withdrawn=tuple(m.backup for m in manifests if m.withdrawn),
             unreadable=tuple((e.key, m) for e, m in zip(entries, read, strict=True) if isinstance(m, str)),
             strange=tuple(strange),
         )
         doubtful = seen.doubtful() if pages.signed_only else []
-        problems = tuple(pool.map(lambda stream: _foreign(pages, stream, begun.get(stream)), doubtful))
-    pages.cache.keep_only([*entries, *(begun[stream] for stream in doubtful if stream in begun)])
+        problems = tuple(pool.map(lambda stream: _foreign(pages, stream, headers.get(stream)), doubtful))
+    pages.cache.keep_only([*entries, *(headers[stream] for stream in doubtful if stream in headers)])
     foreign = {s: why for s, why in zip(doubtful, problems, strict=True) if isinstance(why, str) and why}
     return _without(seen, foreign, pages), [g for g in (*read, *problems) if isinstance(g, _Gone)]
 
 
 def _streams(pages: ManifestStore) -> tuple[dict[StreamId, Entry], dict[StreamId, Entry], list[str]]:
     """Their pages and their headers as listed, and keys that are not ours."""
-    whole: dict[StreamId, Entry] = {}
-    begun: dict[StreamId, Entry] = {}
+    indexes: dict[StreamId, Entry] = {}
+    headers: dict[StreamId, Entry] = {}
     strange: list[str] = []
     for entry in pages.bucket.list(pages.layout.streams):
         if found := pages.layout.stream_of(entry.key):
             stream, page = found
-            (begun if page == BEGUN else whole)[stream] = entry
+            (headers if page == HEADER else indexes)[stream] = entry
         else:
             strange.append(entry.key)
-    return whole, begun, strange
+    return indexes, headers, strange
 
 
 def _read(pages: ManifestStore, entry: Entry) -> Manifest | str | _Gone:
@@ -93,7 +93,7 @@ def _foreign(pages: ManifestStore, stream: StreamId, entry: Entry | None) -> str
     try:
         return StreamHeaders(pages).foreign(stream, entry)
     except NotFound:
-        return _Gone(pages.layout.whole(stream))
+        return _Gone(pages.layout.index(stream))
 
 
 def _without(
@@ -106,5 +106,5 @@ def _without(
         for s in chains.leading()
         if s.base is not None and not chains.making(s.dataset, s.base)
     }
-    said = [(pages.layout.whole(s), why) for s, why in foreign.items() if (s.dataset, s.guid) in lacking]
+    said = [(pages.layout.index(s), why) for s, why in foreign.items() if (s.dataset, s.guid) in lacking]
     return replace(rest, unreadable=(*contents.unreadable, *said))

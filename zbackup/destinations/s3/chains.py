@@ -16,7 +16,7 @@ from zbackup.model.shipping import Inventory, Partial, ReceivedSnapshot, TargetD
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketContents:
-    """The contents of a bucket, as listings and manifests say. `whole` and `begun` with when they were
+    """The contents of a bucket, as listings and manifests say. `indexes` and `headers` with when they were
     written.
 
     `unreadable` are pages that cannot be understood: (key, problem). `foreign` are streams that were not made
@@ -24,8 +24,8 @@ class BucketContents:
     keys of objects that are not ours.
     """
 
-    whole: Mapping[StreamId, datetime]
-    begun: Mapping[StreamId, datetime]
+    indexes: Mapping[StreamId, datetime]
+    headers: Mapping[StreamId, datetime]
     manifests: Sequence[Manifest]
     unreadable: Sequence[tuple[str, str]] = ()
     foreign: frozenset[StreamId] = frozenset()
@@ -68,7 +68,7 @@ class ChainIndex:
         known = {(stream.dataset, stream.guid) for stream in self.named}
         self._making: dict[tuple[str, int], list[StreamId]] = {}
         self._real: dict[tuple[str, int], list[StreamId]] = {}
-        for stream in contents.whole:
+        for stream in contents.indexes:
             copy = (stream.dataset, stream.guid)
             if stream in self.named or stream not in contents.foreign:
                 self._real.setdefault(copy, []).append(stream)
@@ -157,7 +157,7 @@ def inventory_of(contents: BucketContents, address: str, rules: S3, now: datetim
 
     `rules` say when a full stream is sent again.
     """
-    names = sorted({stream.dataset for stream in (*contents.whole, *contents.begun)})
+    names = sorted({stream.dataset for stream in (*contents.indexes, *contents.headers)})
     committed = in_order(contents)
     datasets = (
         _target(n, contents, [c for c in committed if c.part.dataset == n], rules, now) for n in names
@@ -169,7 +169,7 @@ def _target(
     name: str, contents: BucketContents, committed: Sequence[CommittedPart], rules: S3, now: datetime
 ) -> TargetDataset:
     chains = ChainIndex(contents)
-    there = {s.guid for s in contents.whole if s.dataset == name and chains.to(name, s.guid)}
+    there = {s.guid for s in contents.indexes if s.dataset == name and chains.to(name, s.guid)}
     copies = [_copy(each.manifest, each.part) for each in committed]
     marked = {copy.guid for copy in copies}
     copies += [ReceivedSnapshot(name=f"guid {guid}", guid=guid) for guid in sorted(there - marked)]
@@ -204,15 +204,15 @@ def _ends(
     more = sum(sizes.get(stream.guid, 0) for stream in rest)
     return (
         bool(rules.max_chain and len(rest) >= rules.max_chain)
-        or bool(rules.full_every and now - contents.whole[full] >= timedelta(seconds=rules.full_every))
+        or bool(rules.full_every and now - contents.indexes[full] >= timedelta(seconds=rules.full_every))
         or bool(rules.max_share and more > rules.max_share * sizes.get(full.guid, 0))
     )
 
 
 def _partial(dataset: str, contents: BucketContents) -> Partial | None:
     """The newest stream that was begun and is not whole."""
-    open_ = [s for s in contents.begun if s.dataset == dataset and s not in contents.whole]
-    newest = max(open_, key=lambda s: contents.begun[s], default=None)
+    open_ = [s for s in contents.headers if s.dataset == dataset and s not in contents.indexes]
+    newest = max(open_, key=lambda s: contents.headers[s], default=None)
     return Partial(token="", guid=newest.guid) if newest else None
 
 

@@ -44,7 +44,7 @@ class Committer:
         contents = self.scan()
         pages = []
         for part in parts:
-            streams = [s for s in contents.whole if (s.dataset, s.guid) == (part.dataset, part.guid)]
+            streams = [s for s in contents.indexes if (s.dataset, s.guid) == (part.dataset, part.guid)]
             exact = [s for s in streams if s.base == part.base]
             if not streams:
                 raise VerificationFailed(f"{part.dataset}@{part.name} is not whole at {self.address}")
@@ -58,7 +58,7 @@ class Committer:
         manifest = self._signed(manifest)
         self._write(manifest)
         self._prove(manifest, parts)
-        StreamHeaders(self.pages).mend(s for s in needed_by(contents) if s not in contents.begun)
+        StreamHeaders(self.pages).mend(s for s in needed_by(contents) if s not in contents.headers)
 
     def _signed(self, manifest: Manifest) -> Manifest:
         return self.pages.signing.sign(manifest) if self.pages.signing.keys is not None else manifest
@@ -108,7 +108,7 @@ class Committer:
 
     def _page(self, part: OutgoingStream, stream: StreamId) -> PartPage:
         """The stream's page is read back, and every segment it names is found in a listing."""
-        proven = self.pages.whole(stream)
+        proven = self.pages.index(stream)
         page = proven.page
         entries = self._bucket.list(self._layout.segments(stream))
         present = {found: entry.size for entry in entries if (found := segment_of(entry.key))}
@@ -122,7 +122,7 @@ class Committer:
             base=stream.base,
             size=page.size,
             stored=sum(s.size for s in page.segments),
-            raw=page.begun.raw,
+            raw=page.header.raw,
             stream_sha256=proven.sha256,
         )
 
@@ -134,7 +134,7 @@ class Committer:
         contents = self.scan()
         if contents.unreadable or stream in needed_by(contents):
             return said
-        page = self._layout.whole(stream)
+        page = self._layout.index(stream)
         try:
             self._bucket.delete(page)
         except BucketRefused as refused:

@@ -109,7 +109,7 @@ def _get(access: StreamAccess, page: StreamIndex, number: int, buffer: bytearray
     def use(fill: Fill) -> None:
         inside = _Inside(fill, segment.size, opening)
         with memoryview(buffer)[: segment.plain] as room:
-            if access.begun.compression == "zstd":
+            if access.header.compression == "zstd":
                 problem = _expand(inside, room)
             else:
                 inside.readinto(room)
@@ -124,7 +124,7 @@ def _get(access: StreamAccess, page: StreamIndex, number: int, buffer: bytearray
         access.bucket.fetch(key, segment.size, use)
     except NotFound as missing:
         raise VerificationFailed(f"a segment is gone: {missing}") from missing
-    if access.key is None and access.begun.compression == "none":
+    if access.key is None and access.header.compression == "none":
         return segment.sha256
     with memoryview(buffer)[: segment.plain] as content:
         return hashlib.sha256(content).digest()
@@ -196,9 +196,9 @@ def check_page(page: StreamIndex, key: DataKey | None, where: str) -> None:
     if key and not is_signature(page.signature, key.mac(page.to_sign())):
         raise VerificationFailed(f"{where} was changed since it was written, or is another stream's")
     around = AROUND if key else 0
-    stored = page.begun.compression == "none"
+    stored = page.header.compression == "none"
     sound = bool(page.segments) and all(
-        s.plain <= page.begun.segment_size
+        s.plain <= page.header.segment_size
         and (s.size == s.plain + around if stored else around <= s.size <= s.plain + MOST_AROUND + around)
         for s in page.segments
     )

@@ -48,7 +48,7 @@ class Collector:
         self._require_others_intact(contents, backup, name)
         mine = needed_by(contents) - needed_by(contents, without=backup)
         manifest = self.pages.layout.manifest(backup)
-        for key in (manifest, *(self.pages.layout.whole(stream) for stream in mine)):
+        for key in (manifest, *(self.pages.layout.index(stream) for stream in mine)):
             if why := self._locked(key):
                 raise Refused(f"{name}: {why}")
         self._bucket.erase(manifest)
@@ -69,7 +69,7 @@ class Collector:
             return quiet is None or written < quiet
 
         for stream in sorted(streams, key=lambda s: (s.base is None, s)):
-            if not all(old(entry.written) for entry in self._bucket.list(layout.begun(stream))):
+            if not all(old(entry.written) for entry in self._bucket.list(layout.header(stream))):
                 log.info("s3.stream_kept", stream=ascii(str(stream)), reason="somebody resumes it")
                 continue
             if self._is_wanted_again(stream, known):
@@ -78,13 +78,13 @@ class Collector:
                 layout.segments(stream),
                 lambda key, written, stream=stream: layout.is_segment(stream, key) and old(written),  # type: ignore[misc]
             )
-            self._bucket.erase(layout.begun(stream), lambda _, written: old(written))
+            self._bucket.erase(layout.header(stream), lambda _, written: old(written))
             log.info("s3.stream_removed", stream=ascii(str(stream)))
 
     def _is_wanted_again(self, stream: StreamId, known: set[str]) -> bool:
         """Take away its page; put it back if a backup that needs the stream was committed in the meantime."""
         layout = self.pages.layout
-        key = layout.whole(stream)
+        key = layout.index(stream)
         try:
             page = self._bucket.get(key, MOST_PAGE)
         except NotFound:
@@ -93,8 +93,8 @@ class Collector:
         if all(e.key in known for e in self._bucket.list(layout.backups) if layout.backup_of(e.key)):
             return False
         contents = self.scan()
-        whole = {**contents.whole, stream: datetime.max.replace(tzinfo=UTC)}
-        if not contents.unreadable and stream not in needed_by(replace(contents, whole=whole)):
+        indexes = {**contents.indexes, stream: datetime.max.replace(tzinfo=UTC)}
+        if not contents.unreadable and stream not in needed_by(replace(contents, indexes=indexes)):
             return False
         if page:
             self._bucket.put(key, page, sha256(page).digest())
@@ -123,10 +123,10 @@ class Collector:
         self._require_readable(contents)
         broken = set(contents.incomplete())
         unsure = {part.dataset for m in contents.manifests if m.backup in broken for part in m.parts}
-        sure = {s for s in (*contents.whole, *contents.begun) if s.dataset not in unsure}
+        sure = {s for s in (*contents.indexes, *contents.headers) if s.dataset not in unsure}
         unneeded = sure - needed_by(contents)
         written = {stream: self._written(contents, stream) for stream in unneeded}
-        last = max((at for s, at in contents.whole.items() if s not in unneeded), default=None)
+        last = max((at for s, at in contents.indexes.items() if s not in unneeded), default=None)
         open_ = [s for s in unneeded if last is None or written[s] > last]
         busy = any(now - written[stream] < QUIET for stream in open_)
         return sorted(
@@ -135,7 +135,7 @@ class Collector:
 
     def _written(self, contents: BucketContents, stream: StreamId) -> datetime:
         """Tell when something of the stream was last written."""
-        pages = [at[stream] for at in (contents.whole, contents.begun) if stream in at]
+        pages = [at[stream] for at in (contents.indexes, contents.headers) if stream in at]
         segments = (entry.written for entry in self._bucket.list(self.pages.layout.segments(stream)))
         return max((*pages, *segments))
 
@@ -175,7 +175,7 @@ class Collector:
             )
 
     def _foreign(self, stream: StreamId) -> str:
-        entry = next(iter(self._bucket.list(self.pages.layout.begun(stream))), None)
+        entry = next(iter(self._bucket.list(self.pages.layout.header(stream))), None)
         try:
             return StreamHeaders(self.pages).foreign(stream, entry)
         except NotFound as gone:

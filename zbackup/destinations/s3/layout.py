@@ -19,7 +19,7 @@ _SEGMENT = re.compile(r"(?P<number>[0-9]{8,10})\.(?P<digest>[0-9a-f]{64})")
 MOST_NAME = 256
 """Bytes of a dataset's name, with the one that ends it in C."""
 
-MANIFEST, BEGUN, WHOLE = "manifest.json", "begun.json", "stream.json"
+MANIFEST, HEADER, INDEX = "manifest.json", "begun.json", "stream.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +61,11 @@ class Layout:
     def manifest(self, backup: str) -> str:
         return f"{self.backups}{quote(backup, safe='')}/{MANIFEST}"
 
-    def begun(self, stream: StreamId) -> str:
-        return f"{self.streams}{_path(stream)}/{BEGUN}"
+    def header(self, stream: StreamId) -> str:
+        return f"{self.streams}{_path(stream)}/{HEADER}"
 
-    def whole(self, stream: StreamId) -> str:
-        return f"{self.streams}{_path(stream)}/{WHOLE}"
+    def index(self, stream: StreamId) -> str:
+        return f"{self.streams}{_path(stream)}/{INDEX}"
 
     def segments(self, stream: StreamId) -> str:
         return f"{self.root}/segments/{_path(stream)}/"
@@ -80,7 +80,7 @@ class Layout:
         """
         path, _, last = key.removeprefix(self.streams).rpartition("/")
         found = _STREAM.fullmatch(unquote(path))
-        if not found or last not in (BEGUN, WHOLE) or not _is_dataset(found["dataset"]):
+        if not found or last not in (HEADER, INDEX) or not _is_dataset(found["dataset"]):
             return None
         base = int(found["base"]) if found["base"] else None
         stream = StreamId(dataset=found["dataset"], guid=int(found["guid"]), base=base)

@@ -134,7 +134,7 @@ class StreamIndex(_Page):
     ("seal" in the page) is the HMAC-SHA-256 of this page with "" there, by the stream's data key; "" if there
     is no key."""
 
-    begun: StreamHeader
+    header: Annotated[StreamHeader, Field(alias="begun")]
     size: Count
     sha256: Digest | None = None
     tree_sha256: Digest | None = None
@@ -242,18 +242,18 @@ def most_of_page(segments: int) -> int:
     return min(MOST_PAGE, 2 * MOST_HEADER + 160 * segments)
 
 
-def begun_from(body: bytes | bytearray, where: str) -> StreamHeader:
+def header_from(body: bytes | bytearray, where: str) -> StreamHeader:
     """Raise VerificationFailed, naming `where`, when it is not one."""
     return _read(StreamHeader, body, where)
 
 
-def whole_from(body: bytes | bytearray, where: str) -> StreamIndex:
-    """Read a stream's index. Raise as begun_from does."""
+def index_from(body: bytes | bytearray, where: str) -> StreamIndex:
+    """Read a stream's index. Raise as header_from does."""
     return _read(StreamIndex, body, where)
 
 
 def manifest_from(body: bytes | bytearray, where: str) -> Manifest:
-    """Read a manifest. Raise as begun_from does."""
+    """Read a manifest. Raise as header_from does."""
     return _read(Manifest, body, where)
 
 

@@ -13,9 +13,9 @@ from zbackup.destinations.s3.manifest_schema import (
     MOST_MANIFEST,
     Manifest,
     StreamIndex,
+    index_from,
     manifest_from,
     most_of_page,
-    whole_from,
 )
 from zbackup.destinations.s3.signatures import Signatures
 from zbackup.model.errors import Refused, VerificationFailed
@@ -82,24 +82,24 @@ class ManifestStore:
             self._require_proven(manifest, where)
         return manifest
 
-    def whole(self, stream: StreamId) -> Proven:
+    def index(self, stream: StreamId) -> Proven:
         """A stream's page. Raise NotFound, and VerificationFailed when it is not what was written for it.
 
         A page that is longer than its segments that are there account for is not read.
         """
-        key = self.layout.whole(stream)
+        key = self.layout.index(stream)
         where = f"{self.bucket.address}/{key}"
         listed = sum(1 for _ in self.bucket.list(self.layout.segments(stream)))
         body = self.bucket.get(key, most_of_page(listed))
-        page = whole_from(body, where)
-        if self.signed_only and page.begun.encryption is None:
+        page = index_from(body, where)
+        if self.signed_only and page.header.encryption is None:
             raise VerificationFailed(f"{where} is of a stream that is not encrypted: {PLAIN}")
-        check_page(page, self.signing.open_stream(stream, page.begun, where), where)
+        check_page(page, self.signing.open_stream(stream, page.header, where), where)
         return Proven(page, hashlib.sha256(body).digest())
 
     def committed(self, stream: StreamId) -> StreamIndex:
-        """Read a stream's index with which every known manifest that names the stream agrees. See whole()."""
-        proven = self.whole(stream)
+        """Read a stream's index with which every known manifest that names the stream agrees. See index()."""
+        proven = self.index(stream)
         for manifest in self.known.values():
             self.require_agreed(manifest, stream, proven)
         return proven.page
@@ -111,7 +111,7 @@ class ManifestStore:
         parts = [p for p in manifest.parts if (p.dataset, p.guid) == (stream.dataset, stream.guid)]
         if any(p.stream_sha256 != proven.sha256 for p in parts if p.base == stream.base):
             raise VerificationFailed(f"the page of {stream} is not the one that {where} was written for")
-        if not parts or proven.page.begun.encryption is None:
+        if not parts or proven.page.header.encryption is None:
             return
         self.signing.prove(manifest, where)
         # Who has a key signs manifests; and the page is signed itself.

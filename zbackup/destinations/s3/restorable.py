@@ -102,7 +102,7 @@ def needed_by(contents: BucketContents, without: str = "") -> set[StreamId]:
     All streams that lead to one of their copies, also where another is missing: rather too many.
     """
     leading: dict[tuple[str, int], list[StreamId]] = {}
-    for stream in contents.whole:
+    for stream in contents.indexes:
         leading.setdefault((stream.dataset, stream.guid), []).append(stream)
     others = [m for m in contents.manifests if m.record.get("backup") != without]
     waiting = [(part.dataset, part.guid) for manifest in others for part in manifest.parts]

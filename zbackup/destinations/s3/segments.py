@@ -79,7 +79,7 @@ class StreamAccess:
     bucket: Bucket
     layout: Layout
     stream: StreamId
-    begun: StreamHeader
+    header: StreamHeader
     key: DataKey | None
     parallel: int
     usual: int
@@ -166,7 +166,7 @@ def store(
         while under_way:
             settle()
     page = StreamIndex(
-        begun=access.begun,
+        header=access.header,
         size=sum(segment.plain for segment in segments),
         tree_sha256=tree.digest(),
         segments=tuple(segments),
@@ -210,7 +210,7 @@ def _put(
         with piece.content() as content:
             plain, size = hashlib.sha256(content).digest(), len(content)
         digest = plain
-        if access.begun.compression == "zstd":
+        if access.header.compression == "zstd":
             _compress(piece)
             with piece.content() as content:
                 digest = hashlib.sha256(content).digest()

@@ -92,10 +92,10 @@ class S3Session:
         return next((p.size for p in known if (p.dataset, p.guid, p.base) == astuple(stream)), 0)
 
     def _called(self, stream: StreamId) -> str:
-        begun = StreamHeaders(self.pages).of(stream)
-        if begun is None:
+        header = StreamHeaders(self.pages).of(stream)
+        if header is None:
             raise VerificationFailed(f"how {stream} was stored is not to be found at {self.address}")
-        return begun.snapshot
+        return header.snapshot
 
     def fetch(self, step: StreamStep, token: str, receiver: Command, meter: Meter) -> int:
         stream = _stream_of(step)
@@ -147,63 +147,63 @@ class S3Session:
 
     def store(self, part: OutgoingStream, sender: Command, meter: Meter) -> int:
         stream = StreamId(dataset=part.dataset, guid=part.guid, base=part.base)
-        begun = self._begun(stream)
+        header = self._header(stream)
         page: StreamIndex | None = None
         with reading(sender) as source:
-            buffers = self._buffers(begun)
+            buffers = self._buffers(header)
             pieces = cut(source, buffers, meter)
             first = next(pieces)
             # Nothing at all is what a sender writes that fails: leaving, it is asked why.
             if len(first.buffer) > buffers.front + buffers.back:
                 with first.content() as content:
                     require_stream(content, part)
-                access = self._going_on(stream, begun) if begun else self._beginning(stream, part, first)
+                access = self._going_on(stream, header) if header else self._beginning(stream, part, first)
                 page = store(access, following((first,), pieces), buffers, self._present(stream))
         # Only now is it known that the sender came to its end.
         if page is None:
             raise VerificationFailed("what was to be stored is empty, and no ZFS send stream")
-        self.bucket.put_new(self.layout.whole(stream), to_json(page))
+        self.bucket.put_new(self.layout.index(stream), to_json(page))
         return page.size
 
-    def _begun(self, stream: StreamId) -> StreamHeader | None:
+    def _header(self, stream: StreamId) -> StreamHeader | None:
         """Tell how an earlier run began, if one may go on so.
 
         Nothing is sent plain because a bucket says it, nor in larger segments than this host has memory for.
         """
         try:
-            begun = StreamHeaders(self.pages).own(stream)
+            header = StreamHeaders(self.pages).own(stream)
         except VerificationFailed as wrong:
             log.warning("s3.stream_begun_again", stream=ascii(str(stream)), reason=str(wrong))
             return None
-        if begun is None or begun.segment_size > max(self.storing.table.segment, LEAST_ROOM):
+        if header is None or header.segment_size > max(self.storing.table.segment, LEAST_ROOM):
             return None
-        return begun if begun.version == 2 or not self.storing.encrypts_new else None
+        return header if header.version == 2 or not self.storing.encrypts_new else None
 
-    def _buffers(self, begun: StreamHeader | None) -> Buffers:
+    def _buffers(self, header: StreamHeader | None) -> Buffers:
         """One is filled while the others are on their way."""
-        size = begun.segment_size if begun else self.storing.table.segment
-        encrypted = begun.encryption is not None if begun else self.storing.encrypts_new
+        size = header.segment_size if header else self.storing.table.segment
+        encrypted = header.encryption is not None if header else self.storing.encrypts_new
         return Buffers(self.storing.table.uploads + 1, size, encrypted=encrypted)
 
     def stream(self, stream: StreamId, meter: Meter) -> Iterator[memoryview]:
         """The send stream again, in order; see fetching.fetch for what is proven before a byte is given."""
-        page = self.pages.whole(stream).page
+        page = self.pages.index(stream).page
         return fetch(self._opened(stream, page), page, meter)
 
     def _opened(self, stream: StreamId, page: StreamIndex) -> StreamAccess:
-        return self._access(stream, page.begun, self._key(stream, page.begun))
+        return self._access(stream, page.header, self._key(stream, page.header))
 
     def _key(self, stream: StreamId, header: StreamHeader) -> DataKey | None:
         return self.pages.signing.open_stream(stream, header, f"{self.address}: {stream}")
 
     def abort(self, dataset: str) -> None:
         contents = self.contents()
-        for stream in [s for s in contents.begun if s.dataset == dataset and s not in contents.whole]:
+        for stream in [s for s in contents.headers if s.dataset == dataset and s not in contents.indexes]:
             try:
                 for entry in self.bucket.list(self.layout.segments(stream)):
                     if self.layout.is_segment(stream, entry.key):
                         self.bucket.delete(entry.key)
-                self.bucket.delete(self.layout.begun(stream))
+                self.bucket.delete(self.layout.header(stream))
             except BucketRefused as refused:
                 # It is in nobody's way: a host that may only add leaves it to who prunes.
                 log.warning("s3.stream_stays", stream=str(stream), error=str(refused))
@@ -211,15 +211,15 @@ class S3Session:
     def commit(self, record: Record, parts: Sequence[OutgoingStream], when: str) -> None:
         Committer(self.pages, self.address, self.contents).commit(record, parts, when)
 
-    def _going_on(self, stream: StreamId, begun: StreamHeader) -> StreamAccess:
-        log.info("s3.stream_continued", stream=str(stream), host=begun.host)
+    def _going_on(self, stream: StreamId, header: StreamHeader) -> StreamAccess:
+        log.info("s3.stream_continued", stream=str(stream), host=header.host)
         # Written once more as it is: somebody works on it, and whoever collects garbage sees that.
-        body = to_json(begun)
-        self.bucket.put(self.layout.begun(stream), body, hashlib.sha256(body).digest())
-        return self._access(stream, begun, self._key(stream, begun))
+        body = to_json(header)
+        self.bucket.put(self.layout.header(stream), body, hashlib.sha256(body).digest())
+        return self._access(stream, header, self._key(stream, header))
 
     def _beginning(self, stream: StreamId, part: OutgoingStream, first: Piece) -> StreamAccess:
-        begun = StreamHeader(
+        header = StreamHeader(
             dataset=part.dataset,
             snapshot=part.name,
             guid=part.guid,
@@ -232,17 +232,17 @@ class S3Session:
         )
         key: DataKey | None = None
         if self.storing.keys is not None and self.storing.encrypts_new:
-            key, begun = self.pages.signing.new_stream(self.storing.keys, stream, begun, part.server)
-        body = to_json(begun)
-        if not self.bucket.put_new(self.layout.begun(stream), body):
+            key, header = self.pages.signing.new_stream(self.storing.keys, stream, header, part.server)
+        body = to_json(header)
+        if not self.bucket.put_new(self.layout.header(stream), body):
             if self._is_taken(stream):
                 raise Taken(f"another zbackup has just begun to store {stream} at {self.address}")
-            self.bucket.put(self.layout.begun(stream), body, hashlib.sha256(body).digest())
-        return self._access(stream, begun, key)
+            self.bucket.put(self.layout.header(stream), body, hashlib.sha256(body).digest())
+        return self._access(stream, header, key)
 
     def _is_taken(self, stream: StreamId) -> bool:
         try:
-            return self._begun(stream) is not None
+            return self._header(stream) is not None
         except Refused:
             # By one with another key.
             return True
@@ -253,12 +253,12 @@ class S3Session:
                 return "zstd" if not part.raw and is_worth_compressing(content) else "none"
         return self.storing.table.compression
 
-    def _access(self, stream: StreamId, begun: StreamHeader, key: DataKey | None) -> StreamAccess:
+    def _access(self, stream: StreamId, header: StreamHeader, key: DataKey | None) -> StreamAccess:
         return StreamAccess(
             bucket=self.bucket,
             layout=self.layout,
             stream=stream,
-            begun=begun,
+            header=header,
             key=key,
             parallel=self.storing.table.uploads,
             usual=self.storing.table.segment,

@@ -34,13 +34,13 @@ class Signatures:
     bound_only: bool = False
 
     def new_stream(
-        self, keys: KeyStore, stream: StreamId, begun: StreamHeader, server: str
+        self, keys: KeyStore, stream: StreamId, plain: StreamHeader, server: str
     ) -> tuple[DataKey, StreamHeader]:
         """A data key for the stream, and its header with that and a signature."""
         scope = Scope(about=str(stream), root=self.root, server=server)
         key, envelope = new_data_key(keys, scope)
         given = {"version": 2, "encryption": envelope, "root": self.root, "server": server}
-        header = begun.model_copy(update=given)
+        header = plain.model_copy(update=given)
         return key, header.model_copy(update={"signature": key.mac(header.to_sign(), _HEADER)})
 
     def open_stream(self, stream: StreamId, header: StreamHeader, where: str) -> DataKey | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from zbackup.destinations.s3.client import Entry
 from zbackup.destinations.s3.layout import StreamId
-from zbackup.destinations.s3.manifest_schema import MOST_HEADER, StreamHeader, begun_from, to_json
+from zbackup.destinations.s3.manifest_schema import MOST_HEADER, StreamHeader, header_from, to_json
 from zbackup.destinations.s3.manifest_store import PLAIN, ManifestStore
 from zbackup.model.errors import BucketRefused, NotFound, Refused, VerificationFailed
 from zbackup.model.event_log import log
@@ -25,10 +25,10 @@ class StreamHeaders:
         Raise VerificationFailed when it is damaged, forged or of another place, and Refused when it was made
         with a key that is not here.
         """
-        key = self.pages.layout.begun(stream)
+        key = self.pages.layout.header(stream)
         where = f"{self.pages.bucket.address}/{key}"
         try:
-            header = begun_from(self.pages.bucket.get(key, MOST_HEADER), where)
+            header = header_from(self.pages.bucket.get(key, MOST_HEADER), where)
         except NotFound:
             return None
         self._prove(stream, header, where)
@@ -42,7 +42,7 @@ class StreamHeaders:
         except VerificationFailed as damaged:
             log.warning("s3.header_damaged", stream=ascii(str(stream)), problem=str(damaged))
         try:
-            return self.pages.whole(stream).page.begun
+            return self.pages.index(stream).page.header
         except NotFound:
             return None
 
@@ -57,12 +57,12 @@ class StreamHeaders:
         if not why:
             return ""
         try:
-            page = self.pages.whole(stream).page
+            page = self.pages.index(stream).page
         except VerificationFailed:
             return why
         except Refused as keyless:
             return f"{keyless}: add it to old_keys, if it is yours"
-        return "" if page.begun.encryption else why
+        return "" if page.header.encryption else why
 
     def _foreign_header(self, stream: StreamId, entry: Entry | None) -> str:
         if entry is None:
@@ -71,7 +71,7 @@ class StreamHeaders:
         kept = self.pages.cache.take(entry)
         try:
             body = kept or self.pages.bucket.get(entry.key, MOST_HEADER)
-            header = begun_from(body, where)
+            header = header_from(body, where)
             if header.encryption is None:
                 return f"{where} is of a stream that is not encrypted: {PLAIN}"
             self.pages.signing.open_stream(stream, header, where)
@@ -86,7 +86,7 @@ class StreamHeaders:
     def problem(self, stream: StreamId, said: StreamHeader) -> str:
         """Tell what is wrong with the header of a whole stream, "" if nothing is; `said` is the page's
         of it."""
-        key = self.pages.layout.begun(stream)
+        key = self.pages.layout.header(stream)
         mended = "zbackup prune --at makes it again from stream.json"
         try:
             found = self.own(stream)
@@ -109,11 +109,11 @@ class StreamHeaders:
             try:
                 if self._is_signed(stream):
                     continue
-                page = self.pages.whole(stream).page
-                if not self.problem(stream, page.begun):
+                page = self.pages.index(stream).page
+                if not self.problem(stream, page.header):
                     continue
-                body = to_json(page.begun)
-                key = self.pages.layout.begun(stream)
+                body = to_json(page.header)
+                key = self.pages.layout.header(stream)
                 self.pages.bucket.put(key, body, hashlib.sha256(body).digest())
             except (BucketRefused, NotFound, Refused, VerificationFailed) as wrong:
                 log.warning("s3.header_not_mended", stream=ascii(str(stream)), problem=str(wrong))

@@ -60,10 +60,10 @@ class Verifier:
         if stream not in self._known:
             verified = self._known[stream] = _Verified()
             try:
-                proven = self.pages.whole(stream)
+                proven = self.pages.index(stream)
                 verified.page = _without_segments(proven)
                 verified.problems += self._lacking(stream, proven.page)
-                if problem := StreamHeaders(self.pages).problem(stream, proven.page.begun):
+                if problem := StreamHeaders(self.pages).problem(stream, proven.page.header):
                     verified.problems.append(problem)
                 if self.read and not verified.problems:
                     verified.read = self.read(stream)

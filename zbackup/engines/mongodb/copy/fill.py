@@ -53,13 +53,13 @@ class Writer:
         errors: list[Document] = []
         before = 0
         for altered, group in groupby(documents, collections.has_empty_timestamp):
-            part = list(group)
-            command = unaltered(name, part) if altered else {"insert": name.table, "documents": part}
+            alike = list(group)
+            command = unaltered(name, alike) if altered else {"insert": name.table, "documents": alike}
             said = self.run(name, {**command, "ordered": ordered})
             errors += [{**each, "index": each["index"] + before} for each in said.get("writeErrors", ())]
             if errors and ordered:
                 break
-            before += len(part)
+            before += len(alike)
         return errors
 
     def run(self, name: TableName, command: Mapping[str, Any], limit_s: float = WRITE_LIMIT_S) -> Document:
