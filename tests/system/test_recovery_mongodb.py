@@ -217,6 +217,8 @@ class TestRecovery:
     def test_just_before_the_drop_with_the_server_down(self, house: MongoHouse, history: History) -> None:
         house.server.kill()
         (house.home / "password").write_text("wrong")
+        told = house.zb("log", "--rows", at(history.drop))
+        assert '"drop": "ledger"' in told.out and told.rc == 0, str(told)  # a snapshot's log has it
         report = restore_to(house, at(history.drop), "rescued")
         skipped = report["recovered"]["first_skipped"]
         assert (skipped["what"], skipped["start"].partition("@")[0]) == (

@@ -100,6 +100,8 @@ def images_by_servers(ctx: Context, search: ServerSearch, at: ClusterTime) -> It
         return
     catalog = ctx.catalog()
     held = [b for log in known_logs(ctx, catalog) for b in log.backups if _holds(b, at)]
+    # Of the end of an oplog, and of a log-only snapshot's, it is not recorded what is inside.
+    held = held or [b for b in catalog.backups if b.complete and b.record.taken >= at.at]
     if not held:
         raise NotRecoverable(f"{at} is in no backup's log, and {why}")
     # The oldest has the most of what was written before.

@@ -244,3 +244,15 @@ def test_people_are_told_what_is_done(story: Story) -> None:
         ("verifying", f"that it ends at {story.transaction(8).end}"),
         ("handing over", ""),
     ]
+
+
+def test_a_plugin_that_is_not_on_this_host_is_named(mysql: Story) -> None:
+    facts = {"plugin_dir": str(mysql.room), "plugins": "gone.so"}
+    held = mysql.base.record
+    mysql.base = replace(mysql.base, record=replace(held, server=held.server | facts))
+    mysql.recover()
+    first = mysql.progress.notes[0]
+    assert first.startswith("the plugin gone.so, which the original had loaded, is not in ")
+    mysql.progress.notes.clear()
+    mysql.recovery.open(mysql.base, SERVING, mysql.progress)
+    assert mysql.progress.notes[0] == first
