@@ -105,7 +105,7 @@ $(VENV)/.containers: $(VENV)/.done requirements-containers.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-containers.lock
 	touch $@
 
-bench: setup lab ## measured side by side with what would be run instead, into docs/reference/benchmarks.md: BENCH="disaster --gib 10"
+bench: setup lab ## measured side by side with what would be run instead, into docs/reference/benchmarks.md: BENCH="disaster --server mysql-9.7 --gib 3"
 	$(BIN)/python -m bench $(BENCH)
 
 docs: setup ## the reference pages that are made from the code

@@ -1,7 +1,7 @@
 """Measure everything and write the tables into docs/reference/benchmarks.md: `make bench`.
 
 `python -m bench SECTION...` measures those alone. What follows a section's name and begins with a dash is for
-that section: `python -m bench disaster --gib 3 10`.
+that section: `python -m bench disaster --server mysql-9.7 --gib 3`.
 """
 
 import argparse

@@ -4,10 +4,11 @@
                               [--server mongodb-6.0] [--scene destroyed]
 
 Runs `bench.disaster_in_guest` (of MongoDB `bench.disaster_mongodb`) in the lab for each server and size, and
-writes docs/reference/disaster.json, the plot beside it, and the tables. `--gib 3` takes a quarter of an hour
-for each server, `--gib 10` half an hour and 75 GiB of disk (`--rounds 1 --scene destroyed`). Up to half a GiB
-cold caches and copies on another host and in a bucket are measured, too; of more than that, where
-`--scene cold` or `--scene far` says so. What is not measured stays as it was.
+writes docs/reference/disaster.json, the plot beside it, and the tables. Without `--server` all three are
+measured, MongoDB too. With `--rounds 1 --scene destroyed` 3 GiB take a quarter of an hour for each server,
+and 10 GiB half an hour and 75 GiB of disk; above 3 GiB no dump is taken. Up to half a GiB cold caches and
+copies on another host and in a bucket are measured, too; of more than that, where `--scene cold` or
+`--scene far` says so. What is not measured stays as it was.
 """
 
 import argparse
@@ -20,7 +21,18 @@ from typing import Any
 
 from bench import dumpers
 from bench.disaster_turns import Rows
-from bench.disaster_ways import DUMP, HAND, PHYSICAL, SCENES, WAYS, ZBACKUP
+from bench.disaster_ways import (
+    BY_SSH,
+    DUMP,
+    FETCHED,
+    HAND,
+    PHYSICAL,
+    RECEIVE,
+    RECEIVE_BY_SSH,
+    SCENES,
+    WAYS,
+    ZBACKUP,
+)
 from bench.guest import in_a_guest
 from bench.plot import Series, plot
 from bench.report import circumstances, table, write
@@ -37,6 +49,9 @@ SMALL = 0.5
 MUCH_WORK = ("cold", "far")
 HEAD = ("server", "GiB", "what happened", "by", "seconds", "CPU seconds", "zbackup is", "rounds")
 TAKING = ("server", "GiB", "taken by", "seconds", "CPU seconds", "MiB", "standstill, ms", "MiB after a day")
+BARE = ("server", "GiB", "what happened", "bare, seconds", "zbackup, seconds", "times the bare one")
+FETCHES = {"host": (RECEIVE, FETCHED), "far": (RECEIVE_BY_SSH, BY_SSH)}
+"""By scene: the bare receive, and zbackup's that fetches the same."""
 
 MIB = 1 << 20
 
@@ -102,7 +117,8 @@ def measured(
         dumpers.fetch()  # a guest has no network
         module = "bench.disaster_mongodb" if server == MONGODB else "bench.disaster_in_guest"
         status = in_a_guest(module, [str(out), *words], directory, (disk,) * 3, "3h")
-        under = circumstances("python -m bench disaster")
+        command = ["python -m bench disaster", f"--server {server}", f"--gib {gib:g}", f"--rounds {rounds}"]
+        under = circumstances(" ".join(command))
         told = out.read_text() if out.exists() else "[]"
         return status, [row | {"circumstances": under} for row in json.loads(told)]
 
@@ -111,6 +127,7 @@ def draw(known: Rows) -> None:
     """Write the tables into the page, and the plot."""
     write("disaster", f"{_under(known)}\n\n{table(HEAD, _times(known))}")
     write("disaster taking", table(TAKING, _taking(known)))
+    write("disaster bare", table(BARE, _beside_bare(known)))
     panels = {
         server: [
             Series(WAYS[way], [(row["gib"], row["seconds"]) for row in _of(known, server, "destroyed", way)])
@@ -123,8 +140,14 @@ def draw(known: Rows) -> None:
 
 
 def _under(known: Rows) -> str:
-    lines = {f"{row['server']}, {row['gib']:g} GiB: {row['circumstances']}": None for row in known}
-    return "  \n".join(lines)
+    """Each run with the scenes that are of it."""
+    runs: dict[tuple[str, float, str], dict[str, None]] = {}
+    for row in known:
+        of_this = runs.setdefault((row["server"], row["gib"], row["circumstances"]), {})
+        of_this[SCENES[row["scene"]].removeprefix("none: ")] = None
+    return "  \n".join(
+        f"{server}, {gib:g} GiB ({'; '.join(scenes)}): {said}" for (server, gib, said), scenes in runs.items()
+    )
 
 
 def _of(known: Rows, server: str, scene: str, way: str) -> Rows:
@@ -171,6 +194,19 @@ def _taking(known: Rows) -> list[list[str]]:
         for row in known
         if row["scene"] == "taking"
     ]
+
+
+def _beside_bare(known: Rows) -> list[list[str]]:
+    rows = []
+    for row in known:
+        bare, ours = FETCHES.get(row["scene"], ("", ""))
+        for beside in _of(known, row["server"], row["scene"], bare):
+            if row["way"] == ours and beside["gib"] == row["gib"]:
+                times = [beside["seconds"], row["seconds"]]
+                seconds = [f"{time:.1f}" for time in times]
+                ratio = f"{times[1] / times[0]:.2f}"
+                rows.append([row["server"], f"{row['gib']:g}", SCENES[row["scene"]], *seconds, ratio])
+    return rows
 
 
 def _after_a_day(row: dict[str, Any]) -> str:

@@ -22,6 +22,7 @@ from bench.disaster_ways import (
     FETCHED,
     HAND,
     IN_PLACE,
+    LARGEST_DUMP,
     MYDUMPER,
     PHYSICAL,
     RECEIVE,
@@ -52,8 +53,6 @@ OPTIONS = {
 TABLES, FIRST, ROW = 4, 1000, 260
 """So many tables, rows to begin with, and bytes that a row takes in InnoDB."""
 DROPPED = "bench.t4"
-LARGEST_DUMP = 3.0
-"""GiB. Above it nobody waits for a dump to be loaded, here or anywhere."""
 SHIP = '\n[[instance.shop.ship]]\nname = "there"\nto = "{place}"\ninitial = "allow"\n'
 
 

@@ -28,7 +28,7 @@ from bench.disaster_mongodb_ways import (
 )
 from bench.disaster_taking import Take, add_costs, standstills, take_all
 from bench.disaster_turns import Asked, Rows, Turn, asked_for, in_turn, noting
-from bench.disaster_ways import APPLY_OPS, PYMONGO, ZBACKUP
+from bench.disaster_ways import APPLY_OPS, LARGEST_DUMP, PYMONGO, ZBACKUP
 from bench.guest import end_in_order
 from bench.quiet import quiet
 from tests.lab.demo_mongodb import Stage, shop, stage
@@ -47,14 +47,11 @@ def main(out: Path, server: str, asked: Asked) -> None:
     note = noting(rows, server, asked.gib, out)
     with stage() as made:
         load(made, asked.gib)
-        dump = made.pool.dataset("others").mountpoint / "dump"
-        takes: dict[str, Take] = {
-            ZBACKUP: partial(_snapshot, made),
-            PYMONGO: partial(take_dump, made, dump),
-        }
+        dump = dump_below(made.pool.dataset("others").mountpoint, asked.gib)
+        ways_to_take = takes(made, dump)
         taking = "taking" in asked.scenes
-        still = standstills(made, takes) if taking else {}
-        take_all(takes, note if taking else lambda *_: None)
+        still = standstills(made, ways_to_take) if taking else {}
+        take_all(ways_to_take, note if taking else lambda *_: None)
         scene = after(made, dump, asked.transactions)
         if "dropped" in asked.scenes:
             with made.server.client() as client:
@@ -76,13 +73,24 @@ def main(out: Path, server: str, asked: Asked) -> None:
             out.write_text(json.dumps(rows))
 
 
+def dump_below(others: Path, gib: float) -> Path | None:
+    """Where a dump of that size is to be, if one is taken."""
+    return others / "dump" if gib <= LARGEST_DUMP else None
+
+
+def takes(made: Stage, dump: Path | None) -> dict[str, Take]:
+    """The backups that are taken; a dump if there is a place for one."""
+    found: dict[str, Take] = {ZBACKUP: partial(_snapshot, made)}
+    return found | ({PYMONGO: partial(take_dump, made, dump)} if dump else {})
+
+
 def turns(scene: Scene, *words: str) -> dict[str, Turn]:
-    """The ways back; `words` are for zbackup."""
-    return {
+    """The ways back, from a dump if there is one; `words` are for zbackup."""
+    found: dict[str, Turn] = {
         ZBACKUP: partial(by_zbackup, scene, words),
         APPLY_OPS: partial(by_hand, scene),
-        PYMONGO: partial(by_pymongo, scene),
     }
+    return found | ({PYMONGO: partial(by_pymongo, scene, scene.dump)} if scene.dump else {})
 
 
 def load(made: Stage, gib: float) -> None:
@@ -121,13 +129,14 @@ def _snapshot(made: Stage) -> int:
     return 0
 
 
-def after(made: Stage, dump: Path, transactions: int) -> Scene:
+def after(made: Stage, dump: Path | None, transactions: int) -> Scene:
     """Small transactions since the newest base, and what has to be there in the end."""
     base = str(made.ask("list")[0]["backups"][-1]["name"])
     write(made, transactions)
     with made.server.client() as client:
         wanted, last = shop(client), newest_entry(client)
-        take_oplog(client, dump, last)
+        if dump:
+            take_oplog(client, dump, last)
         # Not wanted any more, so that the log goes on behind the moment.
         client.behind.t.insert_one({})
     return Scene(made=made, base=base, last=last, dump=dump, wanted=wanted)

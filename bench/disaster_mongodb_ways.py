@@ -42,14 +42,14 @@ RAW: CodecOptions[RawBSONDocument] = CodecOptions(document_class=RawBSONDocument
 class Scene:
     """A server with a base and what was written since; what a server has to hold that was brought back.
 
-    `last` is the oplog's last entry that is wanted, `dump` where the dump is. The oplog is read from the
-    snapshot `later`, or where that is "" from one that is taken for it.
+    `last` is the oplog's last entry that is wanted, `dump` where the dump is if one was taken. The oplog is
+    read from the snapshot `later`, or where that is "" from one that is taken for it.
     """
 
     made: Stage
     base: str
     last: Timestamp
-    dump: Path
+    dump: Path | None
     wanted: Mapping[str, str]
     later: str = ""
 
@@ -135,18 +135,18 @@ def take_oplog(client: Client, where: Path, last: Timestamp) -> None:
             sink.write(bson.encode(entry))
 
 
-def by_pymongo(scene: Scene, name: str) -> Spent:
+def by_pymongo(scene: Scene, dump: Path, name: str) -> Spent:
     """The dump into a new server, indexes, and the oplog."""
     with _home(scene, name, "files") as home:
         watch = Stopwatch()
         with MongoServer(_settings(scene, home, "files")) as server, server.client() as client:
-            files = sorted(scene.dump.glob("*.bson"))
+            files = sorted(dump.glob("*.bson"))
             workers = [threading.Thread(target=_load, args=(client, file)) for file in files]
             for worker in workers:
                 worker.start()
             for worker in workers:
                 worker.join()
-            with (scene.dump / OPLOG).open("rb") as entries:
+            with (dump / OPLOG).open("rb") as entries:
                 messages = apply_ops.commands(bson.decode_file_iter(entries), 1)
             apply_ops.send(server.settings.socket, messages)
             ask(client)

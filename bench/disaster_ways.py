@@ -44,6 +44,8 @@ SCENES = {
     "far": "the host is gone",
     "taking": "none: what taking backups costs",
 }
+LARGEST_DUMP = 3.0
+"""GiB. Above it nobody waits for a dump to be loaded, here or anywhere."""
 A_LONG_START = 1800
 """Seconds: a server of 10 GiB that was not stopped in order has gigabytes of redo log to read."""
 DUMPS = {"mysql": ("mysqldump", "--set-gtid-purged=OFF"), "mariadb": ("mariadb-dump", "--gtid=0")}

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
-from bench.report import circumstances, table
+from bench.report import table
 from tests.lab.pool import Pool, create_pool, run
 from zbackup.model.record import Record, to_properties
 
@@ -46,10 +46,10 @@ def main(out: Path, instances: int) -> int:
         [str(count), f"{cost.memory / 2**20:.0f} MiB", f"{cost.resting:.2%}"] for count, cost in costs.items()
     ]
     text = (
-        f"{table(('instances', 'memory', 'of one CPU, between looks'), rows)}\n\n"
+        f"in a guest with one CPU\n\n{table(('instances', 'memory', 'of one CPU, between looks'), rows)}\n\n"
         f"The first look at an instance, with the search for leftovers, takes {look:.2f} s of one CPU, the "
         f"`zfs` commands included: {many / WATCH_S * look:.0%} of one for {many} instances, were each "
-        f"look every {WATCH_S // 60} minutes like the first.\n\n{circumstances('make bench')}"
+        f"look every {WATCH_S // 60} minutes like the first."
     )
     print(text)
     out.write_text(text)

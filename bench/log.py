@@ -1,12 +1,14 @@
 """Searching a log, measured against what a DBA would run instead: mysqlbinlog -v, and grep.
 
-    python -m bench log [--transactions 40000] [--rounds 3]
+    python -m bench log [--transactions 40000] [--mib 1024] [--rounds 3]
 
 Both look for the last statement that dropped a table, in the same log of small transactions in eight tables,
-in turn, in one run. Counted are CPU seconds of all processes: the disk's cache holds the log.
+in turn, in one run. The log is read as often as it takes to have read that many MiB. Counted are CPU seconds
+of all processes: the disk's cache holds the log.
 """
 
 import argparse
+import math
 import resource
 import shlex
 import subprocess
@@ -23,10 +25,9 @@ from tests.lab.mysql_fixture import DatabaseServer, Settings
 FLAVOURS = ("mysql-9.7", "mariadb-11.8")
 TOOLS = {"mysql": "mysqlbinlog", "mariadb": "mariadb-binlog"}
 THREADS = 8
-TIMES = 12
-"""The log is read as often in one run, so that starting Python or the tool counts for little."""
 EASY = ("--sync-binlog=0", "--innodb-flush-log-at-trx-commit=0")
-MB = 1_000_000
+MB, MIB = 1_000_000, 1 << 20
+HEAD = ("server", "log", "read", "looked for with", "CPU seconds", "MB per CPU second", "in each round")
 
 SEARCH = """
 import sys
@@ -44,6 +45,7 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     options = argparse.ArgumentParser(prog="python -m bench log")
     options.add_argument("--transactions", type=int, default=40_000)
+    options.add_argument("--mib", type=int, default=1024, help="default: 1024, which are 1 GiB")
     options.add_argument("--rounds", type=int, default=3)
     return options
 
@@ -51,37 +53,51 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] = ()) -> int:
     """Measure, and write the table."""
     given = parser().parse_args(argv)
-    rows = [row for flavour in FLAVOURS for row in _measured(flavour, given.transactions, given.rounds)]
-    head = ("server", "log", "looked for with", "MB per CPU second", "in each round")
+    asked = (given.transactions, given.mib, given.rounds)
+    rows = [row for flavour in FLAVOURS for row in _measured(flavour, *asked)]
     said = f"{circumstances('make bench')}; median of {given.rounds} rounds side by side"
-    write("log", f"{said}\n\n{table(head, rows)}")
+    write("log", f"{said}\n\n{table(HEAD, rows)}")
     return 0
 
 
-def _measured(flavour: str, transactions: int, rounds: int) -> list[Sequence[str]]:
+def times_to_read(size: int, mib: int) -> int:
+    """How often a log of `size` bytes is read until that many MiB were."""
+    return math.ceil(mib * MIB / size)
+
+
+def _measured(flavour: str, transactions: int, mib: int, rounds: int) -> list[Sequence[str]]:
     with tempfile.TemporaryDirectory(prefix="zblog-") as directory:
         place = Path(directory)
         place.chmod(0o755)
         log, kind = _written(flavour, place, transactions)
         tool = servers.path(flavour) / "bin" / TOOLS[kind]
+        size = log.stat().st_size
+        times = times_to_read(size, mib)
         # One file at a time: mariadb-binlog ends at a GTID that it has seen.
         once = f"{tool} --no-defaults -v --base64-output=DECODE-ROWS {shlex.quote(str(log))}"
-        printed = f"for n in $(seq {TIMES}); do {once} || exit 1; done"
+        printed = f"for n in $(seq {times}); do {once} || exit 1; done"
         ways = {
-            "zbackup, a rare table": (sys.executable, "-c", SEARCH, str(log), str(TIMES), "logged.rare"),
-            "zbackup, every transaction": (sys.executable, "-c", SEARCH, str(log), str(TIMES)),
+            "zbackup, a rare table": (sys.executable, "-c", SEARCH, str(log), str(times), "logged.rare"),
+            "zbackup, every transaction": (sys.executable, "-c", SEARCH, str(log), str(times)),
             f"{TOOLS[kind]} -v, grep": (
                 "bash",
                 "-c",
                 f"set -o pipefail; {{ {printed}; }} | grep -c 'DROP TABLE'",
             ),
         }
-        size = log.stat().st_size / MB
-        rates = {way: [size * TIMES / _cpu_seconds(argv) for argv in (ways[way],) * rounds] for way in ways}
-    return [
-        (flavour, f"{size:.0f} MB", way, f"{median(found):.0f}", ", ".join(f"{r:.0f}" for r in found))
-        for way, found in rates.items()
-    ]
+        # In turn, as the machine may have more to do in one round than in another.
+        spent: dict[str, list[float]] = {way: [] for way in ways}
+        for _ in range(rounds):
+            for way, argv in ways.items():
+                spent[way].append(_cpu_seconds(argv))
+    read = size * times
+    known = (flavour, f"{size / MB:.0f} MB", f"{read / MIB:.0f} MiB")
+    return [(*known, way, *_told(read, seconds)) for way, seconds in spent.items()]
+
+
+def _told(read: int, seconds: Sequence[float]) -> tuple[str, str, str]:
+    rates = [read / MB / each for each in seconds]
+    return f"{median(seconds):.1f}", f"{median(rates):.0f}", ", ".join(f"{rate:.0f}" for rate in rates)
 
 
 def _cpu_seconds(argv: Sequence[str]) -> float:

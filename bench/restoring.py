@@ -26,7 +26,7 @@ from zbackup.model.moment import parse_moment
 
 FLAVOURS = ("mysql-9.7", "mariadb-10.11")
 PHASES = {
-    "looking": "look",
+    "inspecting": "inspect",
     "taking a snapshot": "snapshot",
     "cloning": "clone",
     "starting the temporary server": "start",

@@ -27,7 +27,7 @@ LITTLE = {
     "mongodb-replay": ["--entries", "4000", "--rounds", "1"],
     "s3": ["--mib", "64", "--rounds", "1"],
     "copy": ["--rows", "20000"],
-    "log": ["--transactions", "800", "--rounds", "1"],
+    "log": ["--transactions", "800", "--mib", "4", "--rounds", "1"],
     "archive": ["--seconds", "3"],
     "standstill": ["--rounds", "1"],
     "restoring": ["--rounds", "1", "--transactions", "500"],

@@ -344,7 +344,7 @@ def destination(settings: Settings, instance: str, ship: Ship) -> Destination:
     """Return the adapter of the destination where that instance has its copies; connects to nothing."""
     match ship.to:
         case S3Address() as to:
-            # Reading boto3 takes over half a second: only who has a bucket waits for that.
+            # Imported here: a host without a bucket need not wait until boto3 is read.
             from zbackup.destinations.s3 import from_config
 
             return from_config.destination(ship, to, instance, SystemClock(), settings.daemon.state_dir)

@@ -39,7 +39,8 @@ from zbackup.model.errors import ZbackupError
 HERE = Path(__file__).parent
 COMMANDS = (
     ("init",), ("install-service",),
-    ("check",), ("snapshot",), ("list",), ("restore",), ("prune",), ("window",), ("ship",),
+    ("check",), ("snapshot",), ("list",), ("restore",), ("log",), ("prune",), ("window",), ("ship",),
+    ("archive",),
     ("clone",), ("clone", "create"), ("clone", "list"), ("clone", "show"), ("clone", "dsn"), ("clone", "env"),
     ("clone", "reset"), ("clone", "snapshot"), ("clone", "promote"), ("clone", "extend"),
     ("clone", "protect"), ("clone", "stop"), ("clone", "start"), ("clone", "destroy"), ("copy",), ("undo",),

@@ -151,7 +151,7 @@ class FakeRecovery:
         return LogSpan(position(0), position(len(self._log(where))))
 
     def unreplayable(
-        self, subject: BackupFiles, after: str, *, live: bool = False
+        self, subject: BackupFiles, after: str, *, live: bool = False, base: Record | None = None
     ) -> tuple[Unreplayable, ...]:
         return ()
 

@@ -20,6 +20,7 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.dev_clones import lease
 from zbackup.jobs.dev_clones.create import CreateOptions, create
 from zbackup.jobs.dev_clones.lease import end_lease, extend, protect, reap
+from zbackup.jobs.dev_clones.snapshot import snapshot as snapshot_clone
 from zbackup.jobs.journal import Journal
 from zbackup.jobs.restore.local_source import LOCAL
 from zbackup.jobs.restore.options import RestoreOptions
@@ -171,6 +172,36 @@ def test_one_that_cannot_be_destroyed_is_a_failure_after_the_others(world: World
     assert find_clone(ctx, "next") is None, "it is another's failure"
     world.passing = passing
     assert do("leases", ctx).destroyed == ("dev",)
+
+
+def test_a_parent_waits_for_its_children_and_nothing_has_failed(world: World, ctx: Context) -> None:
+    """The job would be critical for as long as a child's lease is longer."""
+    do = jobs(lambda: parse(""), Journal(Path("nowhere")), lambda: False)
+    snapshot_clone([ctx], "dev", "one")
+    list(create(ctx, CreateOptions(name="kid", parent="dev", lease=72_000)))
+    world.state.elapsed += 11 * HOUR
+    report = do("leases", ctx)
+    assert (report.destroyed, report.failed) == ((), ())
+    assert report.left == ("dev: the clone dev has children: destroy kid first",)
+    kept = world.keep()
+    world.state.elapsed += 10 * HOUR
+    assert do("leases", ctx).destroyed == ("kid", "dev"), "in one turn"
+    require_nothing_left(world)
+    world.put_back(kept)
+    world.state.elapsed += 10 * HOUR
+    passing, kid = world.passing, find_clone(ctx, "kid")
+    assert kid
+
+    def busy(argv: tuple[str, ...], _: bool, act: Callable[[], object]) -> object:
+        if argv[1] == "destroy" and argv[-1].startswith(kid[1].name):
+            raise CommandFailed(argv, 1, "dataset is busy")
+        return act()
+
+    world.passing = busy
+    with pytest.raises(ZbackupError, match=r"could not be destroyed: kid: .*dataset is busy$"):
+        do("leases", ctx)
+    assert find_clone(ctx, "dev")
+    world.passing = passing
 
 
 def test_what_was_extended_or_has_gone_meanwhile_is_not_ended(

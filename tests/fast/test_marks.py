@@ -19,7 +19,7 @@ from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.clones.lifecycle import working_on
 from zbackup.jobs.context import Context
 from zbackup.jobs.ship import holds_and_bookmarks
-from zbackup.jobs.ship.remote_holds import holds_there, release_forgotten, remote_holds
+from zbackup.jobs.ship.remote_holds import holds_at_destination, release_forgotten, remote_holds
 from zbackup.jobs.ship.ship import ship
 from zbackup.jobs.ship.stale_holds import find_stale, release_stale
 from zbackup.model.errors import Diverged, Refused
@@ -100,7 +100,7 @@ def test_where_there_are_no_holds_nothing_is_held_or_released(ctx: Context) -> N
     held = [
         replace(b, snapshots=tuple(replace(s, holds=1) for s in b.snapshots)) for b in ctx.catalog().backups
     ]
-    assert holds_there(bare, Copies(tuple(held), ())) == {}
+    assert holds_at_destination(bare, Copies(tuple(held), ())) == {}
 
 
 def test_stale_is_what_no_destination_will_come_back_for(world: World, ctx: Context) -> None:

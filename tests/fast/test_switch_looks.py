@@ -212,9 +212,7 @@ def test_what_was_put_aside_and_cannot_be_mounted_is_told(world: World, ctx: Con
 
     world.passing = refuses
     report = switch(ctx, "r1")
-    assert (
-        sum("is not mounted, so that its backups cannot be looked into" in note for note in world.notes) == 2
-    )
+    assert sum("is not mounted, so that its backups cannot be read" in note for note in world.notes) == 2
     assert report.outcome == "switched"
 
 

@@ -74,7 +74,7 @@ def test_a_log_that_only_the_server_can_read_is_not_looked_at(
 ) -> None:
     monkeypatch.setattr(FakeRecovery, "live_log", lambda *_: None)
     found = window(ctx)
-    assert found.note == "the live log cannot be looked at from its files"
+    assert found.note == "the live log cannot be read from its files"
     assert not found.window.saw_live_log and [r.live for r in found.window.ranges] == [False]
 
 
@@ -129,5 +129,5 @@ def test_of_a_destination_it_is_told_what_is_believed_and_what_does_not_count(
 
     monkeypatch.setattr(ZfsSession, "archived", broken)
     unknown = window_at(there, vault)
-    assert unknown.note == "the log archive at zfs:vault/backups cannot be looked at (its list is damaged)"
+    assert unknown.note == "the log archive at zfs:vault/backups cannot be read (its list is damaged)"
     assert unknown.on_trust == "" and unknown.window == alone.window

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,6 +53,7 @@ OF_ONE = {
     ),
     "mariadb": (
         "CREATE TABLE odd.own (u UUID PRIMARY KEY, i INET6)",
+        "CREATE TABLE odd.secret (id INT PRIMARY KEY, v VARCHAR(20)) ENCRYPTED=YES ENCRYPTION_KEY_ID=2",
         "CREATE TABLE elsewhere.past (id INT PRIMARY KEY) WITH SYSTEM VERSIONING",
         "CREATE SEQUENCE elsewhere.numbers",
     ),
@@ -116,6 +118,16 @@ class Rig:
         """Checksums by the tables' names without their schema; those of views are None."""
         found = server.checksum([t for t in server.tables() if t.startswith(f"{schema}.")])
         return {name.partition(".")[2]: value for name, value in found.items()}
+
+
+def with_keys(room: Path, flavour: str, *numbers: int) -> tuple[str, ...]:
+    """Options of a MariaDB that has these keys; MySQL needs a file beside its program, which others run."""
+    if "mariadb" not in flavour:
+        return ()
+    keys = room / f"keys-{'-'.join(map(str, numbers))}"
+    keys.write_text("".join(f"{number};{str(number) * 64}\n" for number in numbers))
+    keys.chmod(0o444)
+    return "--plugin-load-add=file_key_management", f"--file-key-management-filename={keys}"
 
 
 def cut_at(patch: pytest.MonkeyPatch, number: int) -> list[int]:
@@ -195,6 +207,7 @@ def _fill(cursor: Any, kind: str) -> None:
             cursor.execute("INSERT INTO own (id, v, inv) VALUES (%s, %s, %s)", (n, f"vé{n}", n))
         else:
             cursor.execute("INSERT INTO own VALUES (%s, %s)", (f"{n:08x}-0000-1000-8000-{n:012x}", f"::{n}"))
+            cursor.execute("INSERT INTO secret VALUES (%s, %s)", (n, f"v{n}"))
     for word in ("Apple", "banana", "Ärger", "zebra", "Éa", "straße", "it's", "back\\slash"):
         cursor.execute("INSERT INTO ci VALUES (%s, 1)", (word,))
     cursor.execute("INSERT INTO enumk VALUES ('a', 1), ('b', 2)")

@@ -21,7 +21,7 @@ from zbackup.config.lock import Lock
 from zbackup.engines.mysql.engine import MysqlEngine
 from zbackup.model.record import LockKind
 
-VARIANTS = {
+SERVERS = {
     "mysql-9.7-gtid": ("mysql-9.7", True),
     "mysql-9.7-plain": ("mysql-9.7", False),
     "mariadb-10.11": ("mariadb-10.11", True),
@@ -56,7 +56,7 @@ def start(home: Path, flavour: str, gtid: bool, *options: str) -> DatabaseServer
 
 @pytest.fixture(scope="module", params=["mysql-9.7-gtid", "mariadb-10.11"])
 def server(request: pytest.FixtureRequest, room: Path) -> Iterator[DatabaseServer]:
-    with start(room / request.param, *VARIANTS[request.param]) as running:
+    with start(room / request.param, *SERVERS[request.param]) as running:
         running.sql("CREATE TABLE shop.work (id BIGINT AUTO_INCREMENT PRIMARY KEY, t DOUBLE) ENGINE=InnoDB")
         yield running
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.lab.copy_loads import TestLoads
-from tests.lab.copy_rig import Rig, cut_at, make_odd_tables
-from tests.lab.lock_rig import VARIANTS, room, start
+from tests.lab.copy_rig import Rig, cut_at, make_odd_tables, with_keys
+from tests.lab.lock_rig import SERVERS, room, start
 from tests.lab.undo_rows import TestUndo
 from zbackup.engines.mysql.copy import finish, plan_table
 from zbackup.engines.mysql.copy.account import grants
@@ -20,12 +20,12 @@ __all__ = ["TestLoads", "TestUndo", "room"]
 
 @pytest.fixture(scope="module", params=["mysql-9.7-gtid", "mariadb-11.8"])
 def rig(request: pytest.FixtureRequest, room: Path) -> Iterator[Rig]:
-    flavour, gtid = VARIANTS[request.param]
-    home = room / request.param
+    flavour, gtid = SERVERS[request.param]
+    home, keys = room / request.param, with_keys(room, flavour, 1, 2)
     with (
-        start(home / "p", flavour, gtid) as production,
-        start(home / "r", flavour, gtid) as replica,
-        start(home / "c", flavour, gtid) as clone,
+        start(home / "p", flavour, gtid, *keys) as production,
+        start(home / "r", flavour, gtid, *keys) as replica,
+        start(home / "c", flavour, gtid, *with_keys(room, flavour, 1, 2, 3)) as clone,
     ):
         replica.make_replica_of(production)
         for statement in (
@@ -194,6 +194,31 @@ def test_what_would_not_come_out_right_is_refused_by_name(rig: Rig) -> None:
         for name, words in (("elsewhere.past", "history"), ("elsewhere.numbers", "sequence")):
             with pytest.raises(Refused, match=words):
                 rig.plan(name)
+
+
+def test_a_copy_of_an_encrypted_table_is_encrypted_or_there_is_none(rig: Rig) -> None:
+    rig.forget()
+    if rig.clone.settings.kind == "mysql":
+        return  # it needs a file beside its program, which others run: tests/system/encryption_story.py
+    rig.copy("odd.secret")
+    ask = (
+        "SELECT NAME, CURRENT_KEY_ID FROM information_schema.INNODB_TABLESPACES_ENCRYPTION "
+        "WHERE ENCRYPTION_SCHEME = 1 AND NAME LIKE 'odd/%'"
+    )
+    rig.replica.catch_up(rig.production)
+    for server in (rig.production, rig.replica):
+        assert list(server.sql(ask)) == [("odd/secret", 2)]
+    rig.clone.sql("CREATE TABLE odd.locked (id INT PRIMARY KEY) ENCRYPTED=YES ENCRYPTION_KEY_ID=3")
+    try:
+        with pytest.raises(Refused, match=r"odd\.locked is encrypted, .* has it the same keys"):
+            rig.copy("odd.locked")
+        assert [t for t in rig.production.tables() if t.startswith("odd.")] == ["odd.secret"]
+        rig.production.sql("CREATE TABLE odd.locked (id INT PRIMARY KEY)")
+        rig.clone.sql("INSERT INTO odd.locked VALUES (7)")
+        (done,) = rig.copy("odd.locked", missing=True)
+        assert done.inserted == 1
+    finally:
+        rig.clone.sql("DROP TABLE odd.locked")
 
 
 def test_rows_without_a_parent_are_refused_before_the_table_has_its_name(rig: Rig) -> None:

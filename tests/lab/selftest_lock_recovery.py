@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.lock_rig import VARIANTS, Writers, engine_of, room, start
+from tests.lab.lock_rig import SERVERS, Writers, engine_of, room, start
 from tests.lab.mysql_fixture import DatabaseServer
 from tests.lab.repeats import some
 from zbackup.engines.mysql.binlog.position import LogPosition
@@ -35,7 +35,7 @@ def test_files_cut_off_under_a_lock_recover_to_what_their_binlog_names(
 
     Not on tmpfs: there MariaDB maps its redo log into memory, where nothing is ever behind.
     """
-    flavour, gtid = VARIANTS[variant]
+    flavour, gtid = SERVERS[variant]
     home = room / f"cut-{variant}-{kind}"
     with start(home, flavour, gtid, f"--innodb-flush-log-at-trx-commit={flush}", "--sync-binlog=0") as cut:
         cut.sql("CREATE TABLE shop.work (id BIGINT AUTO_INCREMENT PRIMARY KEY, t DOUBLE) ENGINE=InnoDB")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.lock_rig import VARIANTS, Writers, engine_of, held_by, room, start
+from tests.lab.lock_rig import SERVERS, Writers, engine_of, held_by, room, start
 from tests.lab.mysql_fixture import DatabaseServer
 from tests.system.house import wait_until
 from tests.system.replica_story import applier_runs
@@ -22,7 +22,7 @@ __all__ = ["room"]
 
 @pytest.fixture(scope="module", params=["mysql-9.7-gtid", "mariadb-10.11"])
 def pair(request: pytest.FixtureRequest, room: Path) -> Iterator[tuple[DatabaseServer, DatabaseServer]]:
-    flavour, gtid = VARIANTS[request.param]
+    flavour, gtid = SERVERS[request.param]
     home = room / f"pair-{request.param}"
     with start(home / "s", flavour, gtid) as source, start(home / "r", flavour, gtid) as replica:
         replica.make_replica_of(source)

@@ -42,8 +42,8 @@ NAMED = (
     Mutant(
         "the nonce does not depend on the content",
         "zbackup/destinations/s3/encryption.py",
-        'b"nonce"), place + digest, "sha256")',
-        'b"nonce"), place, "sha256")',
+        'b"nonce"), position + digest, "sha256")',
+        'b"nonce"), position, "sha256")',
         ("tests/unit/destinations/test_s3_nonce.py",),
     ),
     Mutant(
@@ -63,7 +63,7 @@ NAMED = (
     Mutant(
         "the lock is not confirmed",
         "zbackup/jobs/backup/snapshot.py",
-        "                held.confirm()\n",
+        "                lock.confirm()\n",
         "",
         ("tests/fast/test_snapshot.py",),
     ),

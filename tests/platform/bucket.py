@@ -57,7 +57,7 @@ class Bucketed(Yard):
     def streams(self, line: str, name: str) -> list[StreamId]:
         """What makes the copy of that name, the full one first."""
         with self.shop.session(**self.storing) as session:
-            found = session.found()
+            found = session.contents()
         guids = [p.guid for m in found.manifests for p in m.parts if (p.dataset, p.snapshot) == (line, name)]
         return ChainIndex(found).to(line, guids[0]) or []
 

@@ -21,7 +21,7 @@ from zbackup.model.errors import (
 )
 from zbackup.model.record import CHUNK
 from zbackup.proc.kept_mounted import kept_mounted
-from zbackup.proc.open_files import inside
+from zbackup.proc.open_files import processes_in
 
 __all__ = ["place"]
 
@@ -63,7 +63,7 @@ def test_a_snapshot_that_is_read_where_it_lies_cannot_be_destroyed(place: Place)
         with pytest.raises(DatasetBusy):
             ZFS.destroy_snapshot(made)
         # Nor can the dataset be unmounted, and who is in the way can be told before that is tried.
-        assert [pid for pid, _ in inside(f"{place.mountpoint}/.zfs")] == [os.getpid()]
+        assert [pid for pid, _ in processes_in(f"{place.mountpoint}/.zfs")] == [os.getpid()]
         with pytest.raises(DatasetBusy):
             ZFS.unmount(place.name)
         assert subprocess.run(("umount", str(path)), capture_output=True, check=False).returncode

@@ -5,18 +5,26 @@ import os
 import shlex
 import stat
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from tests.lab.mysql_fixture import DatabaseServer
 from tests.lab.pool import ODD_DATASET, run
 from tests.system.archive_story import in_a_bucket, lose_and_get_back, on_another_pool
-from tests.system.house import ZBACKUP, House, local, next_second, utc
+from tests.system.house import ZBACKUP, House, checksums, local, next_second, utc
 from tests.system.portrait import portrait
 from tests.system.test_least_privilege import AS_ZBACKUP, UID, documented_permissions
 from tests.unit.docs.typed import shell
+from zbackup.engines.mysql.copy.account import grants
 
 TABLE = {"mysql": "ENCRYPTION='Y'", "mariadb": "ENCRYPTED=YES"}
+ENCRYPTED = {
+    "mysql": "SELECT NAME FROM information_schema.INNODB_TABLESPACES "
+    "WHERE ENCRYPTION = 'Y' AND NAME = 'shop/secret'",
+    "mariadb": "SELECT NAME FROM information_schema.INNODB_TABLESPACES_ENCRYPTION "
+    "WHERE ENCRYPTION_SCHEME <> 0 AND NAME = 'shop/secret'",
+}
 ELSEWHERE = {"mysql": on_another_pool, "mariadb": in_a_bucket}
 """What is left when the host is lost."""
 
@@ -24,6 +32,28 @@ ELSEWHERE = {"mysql": on_another_pool, "mariadb": in_a_bucket}
 def plain_place(house: House) -> Path:
     """Where the copy of the log is kept: on a dataset of its own below the instance's."""
     return house.pool.dataset(f"{ODD_DATASET}/plain").mountpoint / "log"
+
+
+def _is_copied_back_encrypted(house: House, report: Mapping[str, Any]) -> None:
+    """The table that was dropped, out of the clone."""
+    server = house.server
+    server.sql("CREATE USER zcopy@localhost IDENTIFIED BY 'copy-secret'")
+    server.sql(grants("zcopy@localhost", "shop").rstrip(";"))
+    secret = house.home / "copy-password"
+    secret.write_text("copy-secret")
+    secret.chmod(0o600)
+    account = {"user": "zcopy", "password": {"file": str(secret)}}
+    copies = house.configure("copies", copy_back=account)
+    (done,) = house.zb("copy", "secret", "shop.secret", "--json", config=copies).data["tables"]
+    assert (done["action"], done["verified"]) == ("new", True)
+    definition = "SHOW CREATE TABLE shop.secret"
+    with house.clone(report) as clone, clone.cursor() as cursor:
+        cursor.execute(definition)
+        assert list(cursor.fetchall()) == list(server.sql(definition))
+        assert checksums(clone, ["shop.secret"]) == server.checksum(["shop.secret"])
+    assert list(server.sql(ENCRYPTED[server.settings.kind])) == [("shop/secret",)]
+    server.sql("DROP TABLE shop.secret")
+    server.sql("DROP USER zcopy@localhost")
 
 
 class EncryptionStory:
@@ -45,6 +75,7 @@ class EncryptionStory:
         report = house.restore(moment, "secret")
         with house.clone(report) as clone:
             assert portrait(clone) == wanted
+        _is_copied_back_encrypted(house, report)
         assert house.zb("clone", "stop", "secret", "--json").data["running"] is False
         assert house.zb("clone", "start", "secret", "--json").data["running"] is True
         house.destroy("secret")

@@ -161,7 +161,8 @@ def test_a_collection_comes_back_out_of_a_restored_server(house: MongoHouse) -> 
         assert (done["inserted"], done["updated"]) == (429, 429)
         assert hashes(client)["shop.orders"] == wanted
         house.destroy("good")
-        again = house.zb(*house.restoring(moment, "again", "--table", "shop.orders"), config=copies)
+        words = typed("restore-a-dropped-table.md", "zbackup restore shop --before-drop")
+        again = house.zb(*words, "--yes", "--name", "again", "--json", config=copies)
         assert again.data["copied"]["tables"][0]["into"] == "shop.orders_restored"
         assert hashes(client)["shop.orders_restored"] == wanted
         _one_transaction_is_taken_back(house, client, copies)
@@ -181,6 +182,8 @@ def _one_transaction_is_taken_back(house: MongoHouse, client: Client, copies: Pa
         orders.update_one({"_id": 13}, {"$set": {"state": "right"}})
         words = typed("undo-a-transaction.md", "zbackup log docs", {"docs": "shop"})
         *_, entry = house.log(*words[1:])[0]
+        rows = house.zb("log", "--rows", entry["start"]).out.splitlines()
+        assert len(rows) == entry["events"] and '"op": "i"' in rows[-1] and '"_id": "new"' in rows[-1]
         wrong = hashes(client)["shop.orders"]
         here = {"docs": "shop", "1714557720,3": entry["start"]}
         if kept:  # without, a server is restored each time

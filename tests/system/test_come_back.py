@@ -30,7 +30,7 @@ from zbackup import app
 from zbackup.config.load import load
 from zbackup.jobs.cleanup.cleanup import reconcile
 from zbackup.jobs.context import Context
-from zbackup.jobs.restore.at_destination import at_destination, clone_there
+from zbackup.jobs.restore.at_destination import at_destination, clone_at_destination
 from zbackup.jobs.restore.destination_source import DestinationSource
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import restore
@@ -214,7 +214,7 @@ def test_what_a_killed_restore_cloned_of_the_copies_goes(offsite: Offsite) -> No
     at = at_destination(ctx, ctx.destinations[0])
     with ctx.destinations[0].adapter.connect() as session:
         base, source = session.copies().backups
-    assert clone_there(at, "left", base, source).backups[0].complete
+    assert clone_at_destination(at, "left", base, source).backups[0].complete
     assert reconcile(ctx).healed == ("removed the unfinished clone left.copy",)
     assert run("zfs", "list", "-Hro", "name", at.clones).split() == [at.clones]
 

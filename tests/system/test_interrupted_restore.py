@@ -91,7 +91,7 @@ def assert_next_restore_is_well(house: House, story: Story) -> None:
     """It succeeds, is exact, and leaves one server, its own."""
     report = house.restore(story.moment, NAME)
     took = {phase["phase"]: phase["seconds"] for phase in report["phases"]}
-    assert took["replaying"] > 0 and {"looking", "cloning", "verifying", "handing over"} <= set(took), took
+    assert took["replaying"] > 0 and {"inspecting", "cloning", "verifying", "handing over"} <= set(took), took
     with house.clone(report) as clone:
         verdict = verify(clone, story.journal, utc(report["replay"]["effective_target"]))
         assert verdict.required > 0

@@ -158,6 +158,17 @@ class TestRecovery:
         )
         house.zb(*words, "--yes", "--json").data  # noqa: B018  checks the exit status
 
+    def test_the_drop_of_a_database_is_found_as_that_of_its_collections(
+        self, house: MongoHouse, history: History
+    ) -> None:
+        with house.server.client() as client:
+            client.gone.marks.insert_one({"_id": 1})
+            client.drop_database("gone")
+            drop = client.local["oplog.rs"].find_one({"o.drop": "marks"})
+        assert drop is not None
+        plan = house.zb("restore", "--before-drop", "gone.marks", "--yes", "--dry-run", "--json").data
+        assert plan["cluster_time"] == at(drop["ts"])
+
     @pytest.mark.parametrize("when", some(["early", "late"], "late"))
     def test_a_busy_moment_is_cut_between_transactions(
         self, house: MongoHouse, history: History, when: str

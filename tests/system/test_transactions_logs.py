@@ -1,11 +1,15 @@
-"""A log between a base and a moment: a temporary table, an import, GTIDs, a reset, three origins."""
+"""A log between a base and a moment: a temporary table, GTIDs, a reset, three origins."""
 
-import os
+import json
+import re
+from collections.abc import Iterator
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 
-from tests.system.house import House, checksums, next_second
+from tests.lab.pool import create_pool, run
+from tests.system.house import House, checksums, local, next_second
 from tests.system.portrait import Portrait, portrait
 
 VARIANTS = ("mariadb-10.11",)
@@ -72,47 +76,6 @@ class TestSwitch:
             house.destroy(name)
 
 
-@pytest.mark.told_with("mariadb-10.11", "mysql-9.7-no-gtid")
-class TestImport:
-    """A file that is brought in is in no log: what came behind it takes a backup that was taken behind it."""
-
-    def test_a_table_s_file_that_was_imported_is_a_gap_that_names_it_until_the_next_base(
-        self, house: House
-    ) -> None:
-        server = house.server
-        server.sql("CREATE TABLE shop.brought ENGINE=InnoDB SELECT 1 AS id")
-        file = server.settings.datadir / "shop" / "brought.ibd"
-        with server.connect(database="shop") as session, session.cursor() as cursor:
-            cursor.execute("FLUSH TABLES brought FOR EXPORT")
-            kept = {path: path.read_bytes() for path in (file, file.with_suffix(".cfg"))}
-            owner = file.stat()
-            cursor.execute("UNLOCK TABLES")
-            house.snapshot()
-            before, sums = next_second(), server.checksum(SHOP)
-            cursor.execute("ALTER TABLE brought DISCARD TABLESPACE")
-            for path, content in kept.items():
-                path.write_bytes(content)
-                os.chown(path, owner.st_uid, owner.st_gid)
-            cursor.execute("ALTER TABLE brought IMPORT TABLESPACE")
-        server.sql("UPDATE shop.customers SET email = CONCAT('behind', id)")
-        entry = house.log("--table", "shop.brought", "--kind", "ddl", "--since", "-1h")[0][-1]
-        name, behind = entry["gtid"] or entry["start"], next_second()
-        said = house.zb(*house.restoring(behind, "never"), "-q").refused(5)
-        assert "cannot be replayed: IMPORT TABLESPACE" in said and f"--before {name}" in said
-        gaps = [each["why"] for each in house.zb("window", "--json").data[0]["gaps"]]
-        assert [why for why in gaps if f"{name} cannot be replayed: IMPORT TABLESPACE" in why]
-        report = house.restore(before, "before-import")
-        with house.clone(report) as clone:
-            assert checksums(clone, list(sums)) == sums
-        base = house.snapshot()
-        report = house.restore("now", "after-import")
-        assert report["base"]["backup"] == base["backup"]
-        with house.clone(report) as clone:
-            tables = [*SHOP, "shop.brought"]
-            assert checksums(clone, tables) == server.checksum(tables)
-        house.destroy("before-import", "after-import")
-
-
 @pytest.mark.told_with("mysql-9.7-no-gtid")
 def test_gtids_that_were_switched_on_after_the_base(house: House) -> None:
     server = house.server
@@ -130,6 +93,65 @@ def test_gtids_that_were_switched_on_after_the_base(house: House) -> None:
     with house.clone(report) as clone:
         assert checksums(clone, list(sums)) == sums
     house.destroy("switched-on")
+
+
+@pytest.mark.told_with("mariadb-10.11", "mysql-9.7-no-gtid")
+class TestPurged:
+    """Files of the log that the server purged before a backup had them: what they held, nobody can tell."""
+
+    @pytest.fixture
+    def config(self, house: House) -> Iterator[Path]:
+        """With an account that may undo, and a destination."""
+        server, secret, vault = house.server, house.home / "copy-password", create_pool()
+        server.sql("CREATE USER zcopy@localhost IDENTIFIED BY 'copy-secret'")
+        server.sql("GRANT ALL ON shop.* TO zcopy@localhost")
+        secret.write_text("copy-secret")
+        secret.chmod(0o600)
+        run("zfs", "create", f"{vault.name}/vault")
+        yield house.configure(
+            "purged",
+            copy_back={"user": "zcopy", "password": {"file": str(secret)}},
+            ship=[{"name": "vault", "to": f"zfs:{vault.name}/vault", "initial": "allow"}],
+        )
+        vault.destroy()
+
+    def test_who_searches_the_log_is_told_that_some_is_lost(self, house: House, config: Path) -> None:
+        """A drop and an exchange of two columns lie there, of which nothing else tells."""
+        server = house.server
+        server.sql("CREATE TABLE shop.crossed (id INT PRIMARY KEY, a INT, b INT) ENGINE=InnoDB")
+        server.sql("INSERT INTO shop.crossed VALUES (1, 10, 20)")
+        _doom(house)
+        before = next_second()
+        server.sql("UPDATE shop.crossed SET a = 11")
+        house.snapshot()
+        assert house.zb("ship", config=config).rc == 0
+        _doom(house)
+        server.sql("ALTER TABLE shop.crossed RENAME COLUMN a TO c, RENAME COLUMN b TO a")
+        server.sql("ALTER TABLE shop.crossed RENAME COLUMN c TO b")
+        for _ in range(3):
+            server.sql("FLUSH BINARY LOGS")
+        name = _updated(house)
+        server.sql(f"PURGE BINARY LOGS TO '{_log_files(house)[-1]}'")
+        # MariaDB keeps those that its crash recovery would begin with.
+        left = _log_files(house)[0]
+        server.sql("UPDATE shop.customers SET email = CONCAT('purged', id)")
+        self._look(house, config, before, name, left)
+        house.snapshot()
+        self._look(house, config, before, name, left)
+        assert house.zb("ship", config=config).rc == 0
+        self._look(house, config, before, name, left, "--at", "vault")
+
+    def _look(self, house: House, config: Path, before: datetime, name: str, left: str, *at: str) -> None:
+        held, place = house.names(), ("--from", *at[1:]) if at else ()
+        for words in (
+            ("log", *at),
+            ("restore", "--before-drop", "shop.doomed", *place, "--name", "never", "--yes"),
+            *(() if at else [("undo", name, "--yes")]),
+        ):
+            said = house.zb(*words, "-q", config=config).refused(9)
+            assert re.search(rf"the log held between \S+:\d+ and {left}( \(. files?\))? is gone", said), said
+        assert house.zb("log", *at, "--until", local(before), config=config).rc == 0
+        assert house.names() == held
 
 
 @pytest.mark.told_with("mariadb-10.11", "mysql-9.7-no-gtid")
@@ -158,6 +180,23 @@ class TestReset:
         with house.clone(report) as clone:
             assert checksums(clone, list(sums)) == sums
         house.destroy("after-reset")
+
+
+def _doom(house: House) -> None:
+    house.server.sql("CREATE TABLE shop.doomed (id INT PRIMARY KEY) ENGINE=InnoDB")
+    house.server.sql("INSERT INTO shop.doomed VALUES (1)")
+    house.server.sql("DROP TABLE shop.doomed")
+
+
+def _updated(house: House) -> str:
+    """The transaction that a backup holds, and that is to be undone."""
+    shown = house.zb("log", "--table", "shop.crossed", "--kind", "update", "--json").succeeded
+    entry = json.loads(shown.splitlines()[-2])["transaction"]
+    return str(entry["gtid"] or entry["start"])
+
+
+def _log_files(house: House) -> list[str]:
+    return [str(row[0]) for row in house.server.sql("SHOW BINARY LOGS")]
 
 
 def _write(source: House, text: str, replica: House) -> None:

@@ -116,7 +116,7 @@ STATUS = CloneStatus(
 )  # fmt: skip
 REPORT = RestoreReport(
     plan=PLAN, clone=CLONE, socket=STATUS.socket, connect=STATUS.connect,
-    phases=(Phase("looking", 0.25), Phase("replaying", 61.0)),
+    phases=(Phase("inspecting", 0.25), Phase("replaying", 61.0)),
     recovered=Recovered(
         last_applied=REPLAY.last_applied, first_skipped=None, position="binlog.000012:5100", gtid="u:1-41",
         base_exact=True,

@@ -20,7 +20,7 @@ from zbackup.config.settings import Settings
 from zbackup.config.ship import S3Address, Ship, ZfsAddress
 from zbackup.destinations.base import Destination
 from zbackup.jobs.context import Context
-from zbackup.jobs.restore.address_survey import Found, choose, require_readable, survey
+from zbackup.jobs.restore.address_survey import InstanceAtAddress, choose, require_readable, survey
 from zbackup.model.errors import UsageError
 
 PANEL = "With --from ADDRESS, without a configuration"
@@ -137,7 +137,7 @@ class Rebuilt:
     """An instance that lies at an address, the context made for it, and the configuration that says so."""
 
     context: Context
-    found: Found
+    at: InstanceAtAddress
     configuration: str
 
 
@@ -207,13 +207,13 @@ def on_address(options: Options, job: str, wanted: Elsewhere, base: str = "") ->
         raise UsageError("say below which dataset of this host to restore: --below tank/recovered")
     logs.bind(job=job)
     with shown(options) as progress:
-        progress.phase("looking", f"what lies at {wanted.reached.to}")
-        found = choose(_survey(wanted), str(wanted.reached.to))
-        require_readable(found)
-        settings, text = _settings(found, wanted, base)
+        progress.phase("inspecting", f"what lies at {wanted.reached.to}")
+        at = choose(_survey(wanted), str(wanted.reached.to))
+        require_readable(at)
+        settings, text = _settings(at, wanted, base)
         (instance,) = settings.instance.values()
         logs.bind(job=job, instance=instance.name)
-        yield Rebuilt(app.context(settings, instance, progress), found, text)
+        yield Rebuilt(app.context(settings, instance, progress), at, text)
 
 
 def all_at(
@@ -222,19 +222,19 @@ def all_at(
     """Do it for every instance that lies there, or the one that is named, as on_each does."""
     logs.bind(job=job)
     with shown(options) as progress:
-        progress.phase("looking", f"what lies at {wanted.reached.to}")
+        progress.phase("inspecting", f"what lies at {wanted.reached.to}")
 
-        def turn(found: Found) -> Done[Result]:
-            require_readable(found)
-            settings, text = _settings(found, wanted, found.servers[-1].name)
+        def turn(at: InstanceAtAddress) -> Done[Result]:
+            require_readable(at)
+            settings, text = _settings(at, wanted, at.servers[-1].name)
             (instance,) = settings.instance.values()
             context = app.context(settings, instance, progress)
-            return Done(context, action(Rebuilt(context, found, text)))
+            return Done(context, action(Rebuilt(context, at, text)))
 
-        return in_turn([(found.instance, partial(turn, found)) for found in _survey(wanted)])
+        return in_turn([(at.instance, partial(turn, at)) for at in _survey(wanted)])
 
 
-def _survey(wanted: Elsewhere) -> list[Found]:
+def _survey(wanted: Elsewhere) -> list[InstanceAtAddress]:
     """Find what lies at the address. Who may read one instance of a bucket alone cannot list what else is
     there."""
     reached = wanted.reached
@@ -246,17 +246,17 @@ def _survey(wanted: Elsewhere) -> list[Found]:
     return survey(destination(reached, ""), opened, wanted.instance, everywhere=everywhere)
 
 
-def _settings(found: Found, wanted: Elsewhere, base: str) -> tuple[Settings, str]:
-    newest = found.newest(base)
+def _settings(at: InstanceAtAddress, wanted: Elsewhere, base: str) -> tuple[Settings, str]:
+    newest = at.newest(base)
     return settings_for(
         Wanted(
-            name=found.instance,
+            name=at.instance,
             engine=newest.record.engine,
             members=[dataset for dataset, _ in newest.record.members],
             below=wanted.below,
             server=wanted.server,
         ),
-        below(wanted.reached, found.path),
+        below(wanted.reached, at.path),
     )
 
 

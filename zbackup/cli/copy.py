@@ -71,9 +71,12 @@ FireTriggers = Annotated[
     bool, typer.Option("--fire-triggers", help="Let production's triggers run for each row that is put back.")
 ]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Show each statement and which rows differ, change nothing.")
+    bool,
+    typer.Option(
+        "--dry-run", help="Show each kind of statement and the first rows that differ, change nothing."
+    ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Change what production has without asking.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Change what production has without asking.")]
 
 ACTIONS = {
     "new": "new",

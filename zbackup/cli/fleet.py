@@ -103,7 +103,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     given.require_used(addresses or ())
     settings = None if listings else load(options.config)
     with shown(options) as progress:
-        progress.phase("looking", ", ".join(listings) or "what is received here")
+        progress.phase("inspecting", ", ".join(listings) or "what is received here")
         if settings:
             zone, found = settings.timezone, configured(settings, most)
         else:
@@ -290,7 +290,7 @@ def render(found: Fleet, zone: ZoneInfo) -> str:
     ]
     said += [f"{address}: nobody can look there: {why}" for address, why in found.unreachable]
     said += (
-        [f"and at least {found.left_out} more, not looked at: name what is below"] if found.left_out else []
+        [f"and at least {found.left_out} more, not inspected: name what is below"] if found.left_out else []
     )
     said += [f"as {path} says, which is of {_time(at, zone)}" for path, at in found.reported]
     return "\n".join([*listed, *map(printable, said)])

@@ -121,9 +121,9 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
 
 def _unconfigured(rebuilt: Rebuilt) -> Listing:
     """With whose backups they are: nobody has said so."""
-    found = rebuilt.found
+    at = rebuilt.at
     listing = _at_destination(rebuilt.context, rebuilt.context.destinations[0].name)
-    return replace(listing, address=found.address, servers=tuple(found.servers))
+    return replace(listing, address=at.address, servers=tuple(at.servers))
 
 
 def _at_destination(ctx: Context, at: str) -> Listing:

@@ -22,14 +22,15 @@ from zbackup.jobs.restore.search_log import require_all_read, search_log
 from zbackup.model.errors import UsageError
 from zbackup.model.log_entry import KINDS, Kind, LogEntry, LogFilter, LogRead
 from zbackup.model.moment import FORMS, parse_moment
-from zbackup.model.transaction_name import parse_transaction
+from zbackup.model.transaction_name import parse_named
 
 HELP = f"""Show what happened: which transaction did what to which table, and when.
 
 One line a transaction, in the order of the log: when it was committed, its GTID, its position, what it did,
 how large it is, and the statement, where the log has it. A narrow terminal has two: when and what, then the
 names. Read from the server's own log files, and from snapshots for what the server has purged; no server is
-asked. The last line is the command that restores to just before the last one that is shown.
+asked, but for MongoDB's oplog. The last line is the command that restores to just before the last one that is
+shown.
 
 Where the log holds statements instead of rows (binlog_format STATEMENT or MIXED), tables are those that the
 statement's text names, and "by text" is said: triggers and functions may have changed others.
@@ -43,6 +44,7 @@ zbackup log shop --kind ddl --since "yesterday 00:00"
 zbackup log shop --largest 10 --since -1d           the transactions with most bytes
 zbackup log shop --grep "WHERE 1"                   in the statements' texts
 zbackup log shop --rows 3e11fa47-71ca-11e1-9e33-c80aa9429562:23   its rows, before and after
+zbackup log docs --rows 1795240185,7                MongoDB: the operations of one transaction
 zbackup log shop --at offsite --since -7d --kind drop    what the backups at a destination hold
 zbackup log shop --table shop.orders --follow       as it happens, until Ctrl-C
 zbackup log shop --json | jq -c .transaction        one JSON document a line
@@ -94,7 +96,8 @@ Rows = Annotated[
     typer.Option(
         "--rows",
         metavar="TRANSACTION",
-        help="Show the rows of this one before and after, as the server's own tool prints them.",
+        help="Show the rows of this one before and after, as the server's own tool prints them; of MongoDB "
+        "its operations, each as a line of JSON.",
         show_default=False,
     ),
 ]
@@ -129,7 +132,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     ):
         ctx = replace(plain, progress=pager)
         if rows is not None:
-            _show_rows(options, pager, rows_of(ctx, parse_transaction(rows)))
+            _show_rows(options, pager, rows_of(ctx, parse_named(rows)))
             return
         wanted = LogFilter(
             tables=tuple(_table(name) for name in table or ()),
@@ -199,6 +202,7 @@ def _show_one(options: Options, lines: LogLines, entry: LogEntry) -> bool:
 
 def _show_rows(options: Options, pager: Pager, lines: Iterator[str]) -> None:
     for line in lines:
+        pager.phase("")
         pager.begin()
         if not (print_line({"row": line}) if options.json else say(line)):
             return

@@ -232,8 +232,8 @@ def _newest(status: Status, zone: ZoneInfo) -> str:
         return "none"
     record = status.newest.record
     as_of = f", data as of {local_text(record.as_of, zone)}" if record.as_of else ""
-    held = f", locked for {tables.length(record.lock_held_ms / 1000)}" if record.lock_held_ms else ""
-    return f"{status.newest.name}, {_ago(status.looked - record.taken)}{as_of}{held}"
+    locked = f", locked for {tables.length(record.lock_held_ms / 1000)}" if record.lock_held_ms else ""
+    return f"{status.newest.name}, {_ago(status.looked - record.taken)}{as_of}{locked}"
 
 
 def _arrived(each: Shipped, zone: ZoneInfo) -> str:

@@ -77,8 +77,8 @@ class _Axis:
         return self._of_age((self._now - moment).total_seconds())
 
     def _of_age(self, seconds: float) -> int:
-        part = math.log(max(seconds, FINEST_S) / FINEST_S) / self._span
-        return max(0, min(self._width - 1, round((self._width - 1) * (1 - part))))
+        fraction = math.log(max(seconds, FINEST_S) / FINEST_S) / self._span
+        return max(0, min(self._width - 1, round((self._width - 1) * (1 - fraction))))
 
     def scale(self) -> str:
         """Ages above the columns they belong to, as far as they have room."""

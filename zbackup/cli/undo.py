@@ -1,6 +1,5 @@
 """zbackup undo"""
 
-import re
 import sys
 from typing import Annotated, Any
 
@@ -12,9 +11,8 @@ from zbackup.cli.options import Options
 from zbackup.cli.output import emit, plain, tell
 from zbackup.jobs.undo.undo import Confirm, UndoOptions, UndoReport, undo
 from zbackup.model.errors import CopyIncomplete, Declined, UsageError
-from zbackup.model.log import ClusterTime
 from zbackup.model.moment import local_text
-from zbackup.model.transaction_name import TransactionName, parse_transaction
+from zbackup.model.transaction_name import parse_named
 from zbackup.model.undoing import UndoneTable
 
 HELP = """Take back what one transaction changed, and nothing else.
@@ -73,15 +71,6 @@ def command(
         at = local_text(report.transaction.committed, ctx.zone)
     emit(options, "undo", shape(report, dry_run=dry_run), lambda: text(report, at, dry_run=dry_run))
     require_complete(report, dry_run=dry_run)
-
-
-def parse_named(text: str) -> TransactionName | ClusterTime:
-    """Read what names one transaction; of MongoDB its cluster time, also with the term behind it, as zbackup
-    log shows it. Raise UsageError."""
-    try:
-        return ClusterTime.parse(re.sub(r"@-?[0-9]{1,19}\s*$", "", text))
-    except ValueError:
-        return parse_transaction(text)
 
 
 def require_complete(report: UndoReport, *, dry_run: bool) -> None:

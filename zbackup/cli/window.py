@@ -87,7 +87,7 @@ def _at_destination(rebuilt: Rebuilt) -> Seen:
     """The window of what lies at an address. No retention policy is known of it: nothing is promised."""
     report = window_at(rebuilt.context, rebuilt.context.destinations[0])
     trust = report.on_trust.partition(";")[0]
-    return Seen(replace(report, promised=None, lacking=(), on_trust=trust), rebuilt.found.address)
+    return Seen(replace(report, promised=None, lacking=(), on_trust=trust), rebuilt.at.address)
 
 
 def _of_cluster(options: Options, name: str, at: str | None) -> None:
@@ -108,8 +108,8 @@ def _of_cluster(options: Options, name: str, at: str | None) -> None:
     }
     lines = [f"Cluster {cluster.name}"]
     for span in spans:
-        held = f"after {local_text(span.after, zone)} and up to {local_text(span.to, zone)}"
-        lines.append(f"Any whole second {held} is covered by all members.")
+        shown = f"after {local_text(span.after, zone)} and up to {local_text(span.to, zone)}"
+        lines.append(f"Any whole second {shown} is covered by all members.")
     if not spans:
         lines.append("No moment is covered by all members: take a backup of each, and another of each later.")
     if reach:

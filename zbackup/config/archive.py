@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from zbackup.config import units
-from zbackup.config.lines import Path_
+from zbackup.config.lines import Problem
 from zbackup.config.ship import default_name, parse_address
 from zbackup.config.table import Table
 from zbackup.model.archive import ArchiveRules
@@ -38,7 +38,7 @@ class Archive(Table):
         return ArchiveRules(to=self.to, every=self.every)
 
 
-def of_archive(_: str, table: dict[str, Any]) -> Iterator[tuple[Path_, str]]:
+def of_archive(_: str, table: dict[str, Any]) -> Iterator[Problem]:
     """Destinations that there are not."""
     archive = table.get("archive")
     if not isinstance(archive, dict):

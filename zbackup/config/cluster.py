@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from zbackup.config import units
-from zbackup.config.lines import Path_
+from zbackup.config.lines import Path_, Problem
 from zbackup.config.table import Table
 from zbackup.model.cluster import Cluster as ClusterMembers
 
@@ -34,7 +34,7 @@ class Cluster(Table):
         return ClusterMembers(name, self.config, self.shards)
 
 
-def of_clusters(raw: dict[str, Any], instances: dict[str, dict[str, Any]]) -> Iterator[tuple[Path_, str]]:
+def of_clusters(raw: dict[str, Any], instances: dict[str, dict[str, Any]]) -> Iterator[Problem]:
     """Every cluster has a good name, and members that are instances of MongoDB, each once in the file."""
     tables = raw.get("cluster")
     owner: dict[str, str] = {}
@@ -53,7 +53,7 @@ def of_clusters(raw: dict[str, Any], instances: dict[str, dict[str, Any]]) -> It
             owner.setdefault(member, name)
 
 
-def _members(table: object) -> Iterator[tuple[Path_, str]]:
+def _members(table: object) -> Iterator[Problem]:
     if not isinstance(table, dict):
         return
     if isinstance(table.get("config"), str):

@@ -3,9 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from zbackup.config.lines import Path_
-
-Found = tuple[Path_, str]
+from zbackup.config.lines import Path_, Problem
 
 MONGODB_ONLY = ("uri", "auth_source", "auth_mechanism")
 INSTEAD_OF_URI = ("socket", "host", "port", "user", "password", "auth_source")
@@ -14,7 +12,7 @@ OTHER_LOCKS = ("auto", "ftwrl", "backup-stage", "backup-lock", "none")
 SQL_LOCK_KEYS = ("give_way", "kill", "applier_stop")
 
 
-def of_engine(_: str, table: dict[str, Any]) -> Iterator[Found]:
+def of_engine(_: str, table: dict[str, Any]) -> Iterator[Problem]:
     """Settings that the instance's kind of server does not know."""
     engine, lock = table.get("engine"), table.get("lock")
     mongodb = engine == "mongodb"
@@ -32,7 +30,7 @@ def of_engine(_: str, table: dict[str, Any]) -> Iterator[Found]:
         yield from _one_way_to_a_mongod(table)
 
 
-def _lock(lock: dict[str, Any], *, mongodb: bool) -> Iterator[Found]:
+def _lock(lock: dict[str, Any], *, mongodb: bool) -> Iterator[Problem]:
     kinds, kind = LOCKS["mongodb"] if mongodb else OTHER_LOCKS, lock.get("kind")
     if kind in (*LOCKS["mongodb"], *OTHER_LOCKS) and kind not in kinds:
         yield ("lock", "kind"), f"expected {', '.join(kinds)} for this engine, got {kind}"
@@ -45,7 +43,7 @@ def _lock(lock: dict[str, Any], *, mongodb: bool) -> Iterator[Found]:
             )
 
 
-def _masking(clones: object, *, mongodb: bool) -> Iterator[Found]:
+def _masking(clones: object, *, mongodb: bool) -> Iterator[Problem]:
     steps = clones.get("mask") if isinstance(clones, dict) else None
     for number, step in enumerate(steps if isinstance(steps, list) else ()):
         if not isinstance(step, dict):
@@ -57,7 +55,7 @@ def _masking(clones: object, *, mongodb: bool) -> Iterator[Found]:
             yield path, "mongodb knows no SQL: expected run"
 
 
-def _one_way_to_a_mongod(table: dict[str, Any]) -> Iterator[Found]:
+def _one_way_to_a_mongod(table: dict[str, Any]) -> Iterator[Problem]:
     if "uri" in table:
         yield from (
             ((key,), "is part of the uri, or instead of it: expected one of them")

@@ -5,6 +5,8 @@ import tomllib
 from typing import Any
 
 Path_ = tuple[str | int, ...]
+Problem = tuple[Path_, str]
+"""The path of a key, and what is wrong with its value."""
 
 _AT_LINE = re.compile(r"(?: \(at line ([0-9]+), column [0-9]+\))$")
 _SETTING = re.compile(r"\s*(?P<key>[A-Za-z0-9_.\"-]+)\s*=\s*(?P<value>[^\s\"'\[{#][^#]*?)\s*(?:#.*)?")

@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from zbackup.config.lines import line_numbers, line_of, syntax_error
+from zbackup.config.lines import Problem, line_numbers, line_of, syntax_error
 from zbackup.config.problems import dotted, explain
-from zbackup.config.rules import Found, broken_rules
+from zbackup.config.rules import broken_rules
 from zbackup.config.settings import Settings
 from zbackup.model.errors import ConfigError
 
@@ -74,7 +74,7 @@ def _is_misspelled(error: ErrorDetails, all_: list[ErrorDetails]) -> bool:
     return missing and bool(get_close_matches("instance", unknown))
 
 
-def _in_order(found: list[Found], text: str, file: str) -> list[str]:
+def _in_order(found: list[Problem], text: str, file: str) -> list[str]:
     """One line a problem, from the top of the file down."""
     lines = line_numbers(text)
     placed = sorted(((line_of(path, lines), path, what) for path, what in found), key=lambda each: each[0])

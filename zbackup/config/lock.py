@@ -1,4 +1,4 @@
-"""The settings of the lock that a server is held still with: [instance.NAME.lock]. Times are in seconds."""
+"""The settings of the lock under which a snapshot is taken: [instance.NAME.lock]. Times are in seconds."""
 
 from typing import Annotated, Literal
 

@@ -11,23 +11,21 @@ from urllib.parse import urlsplit
 from zbackup.config.archive import of_archive
 from zbackup.config.cluster import of_clusters
 from zbackup.config.engine_rules import of_engine
-from zbackup.config.lines import Path_
+from zbackup.config.lines import Path_, Problem
 from zbackup.config.schedule import url_is_valid
 from zbackup.config.ship_rules import of_pings, of_ship
 from zbackup.config.units import instance_name_is_valid
 
-Found = tuple[Path_, str]
-
 _CLONES: Path_ = ("recovery", "clones")
 
 
-def broken_rules(raw: dict[str, Any]) -> list[Found]:
+def broken_rules(raw: dict[str, Any]) -> list[Problem]:
     """Every contradiction in the file, as key path and explanation."""
     instances = raw.get("instance")
     if not isinstance(instances, dict):
         return [*_mail(raw), *_webhooks(raw)]
     tables = {name: table for name, table in instances.items() if isinstance(table, dict)}
-    found: list[Found] = [*_mail(raw), *_webhooks(raw)]
+    found: list[Problem] = [*_mail(raw), *_webhooks(raw)]
     if not instances:
         found.append((("instance",), "no instance; there must be at least one [instance.NAME] table"))
     for name, table in tables.items():
@@ -53,7 +51,7 @@ def _told(raw: dict[str, Any], kind: str) -> Iterator[tuple[int, dict[str, Any]]
             yield number, row
 
 
-def _webhooks(raw: dict[str, Any]) -> Iterator[Found]:
+def _webhooks(raw: dict[str, Any]) -> Iterator[Problem]:
     for number, row in _told(raw, "webhook"):
         url = row.get("url")
         if row.get("token") and isinstance(url, str) and url_is_valid(url) and crosses_in_the_clear(url):
@@ -61,7 +59,7 @@ def _webhooks(raw: dict[str, Any]) -> Iterator[Found]:
             yield ("notify", "webhook", number, "url"), text
 
 
-def _mail(raw: dict[str, Any]) -> Iterator[Found]:
+def _mail(raw: dict[str, Any]) -> Iterator[Problem]:
     for number, row in _told(raw, "mail"):
         if row.get("host", "localhost") in _THIS_HOST:
             continue
@@ -70,12 +68,12 @@ def _mail(raw: dict[str, Any]) -> Iterator[Found]:
             yield ("notify", "mail", number, "encryption"), text
 
 
-def _name(name: str, _: dict[str, Any]) -> Iterator[Found]:
+def _name(name: str, _: dict[str, Any]) -> Iterator[Problem]:
     if not instance_name_is_valid(name):
         yield (), "expected a name of at most 40 of a-z, 0-9, - and _, beginning with a letter or digit"
 
 
-def _one_way_to_connect(_: str, table: dict[str, Any]) -> Iterator[Found]:
+def _one_way_to_connect(_: str, table: dict[str, Any]) -> Iterator[Problem]:
     if table.get("engine") == "mongodb":
         return
     if "socket" in table and "host" in table:
@@ -84,13 +82,13 @@ def _one_way_to_connect(_: str, table: dict[str, Any]) -> Iterator[Found]:
         yield from (((key,), "has no meaning without host") for key in ("port", "tls") if key in table)
 
 
-def _client_certificate(_: str, table: dict[str, Any]) -> Iterator[Found]:
+def _client_certificate(_: str, table: dict[str, Any]) -> Iterator[Problem]:
     tls = table.get("tls")
     if table.get("engine") != "mongodb" and isinstance(tls, dict) and ("cert" in tls) != ("key" in tls):
         yield ("tls",), "expected cert and key together, got one of them"
 
 
-def _datasets_once(_: str, table: dict[str, Any]) -> Iterator[Found]:
+def _datasets_once(_: str, table: dict[str, Any]) -> Iterator[Problem]:
     names = _names(table)
     for outer, inner in combinations(sorted(names, key=len), 2):
         if inside(inner, outer):
@@ -98,7 +96,7 @@ def _datasets_once(_: str, table: dict[str, Any]) -> Iterator[Found]:
             yield ("datasets", names.index(inner)), text
 
 
-def _clones_beside(_: str, table: dict[str, Any]) -> Iterator[Found]:
+def _clones_beside(_: str, table: dict[str, Any]) -> Iterator[Problem]:
     """Clones stay on their pool, and the dataset they are below is not also above the instance's own."""
     recovery = table.get("recovery")
     clones = recovery.get("clones") if isinstance(recovery, dict) else None
@@ -111,7 +109,7 @@ def _clones_beside(_: str, table: dict[str, Any]) -> Iterator[Found]:
             yield _CLONES, f'clones would go below "{root}", where the instance\'s own "{name}" is'
 
 
-def _service(_: str, table: dict[str, Any]) -> Iterator[Found]:
+def _service(_: str, table: dict[str, Any]) -> Iterator[Problem]:
     service = table.get("service")
     if not isinstance(service, dict):
         return
@@ -121,7 +119,7 @@ def _service(_: str, table: dict[str, Any]) -> Iterator[Found]:
         yield ("service",), "expected unit, or stop and start"
 
 
-_RULES: tuple[Callable[[str, dict[str, Any]], Iterator[Found]], ...] = (
+_RULES: tuple[Callable[[str, dict[str, Any]], Iterator[Problem]], ...] = (
     _name,
     _one_way_to_connect,
     _client_certificate,
@@ -135,7 +133,7 @@ _RULES: tuple[Callable[[str, dict[str, Any]], Iterator[Found]], ...] = (
 )
 
 
-def _shared_datasets(tables: dict[str, dict[str, Any]]) -> Iterator[Found]:
+def _shared_datasets(tables: dict[str, dict[str, Any]]) -> Iterator[Problem]:
     """Two instances on one dataset would take each other's snapshots for their own."""
     for (first, one), (second, two) in combinations(tables.items(), 2):
         for index, mine in enumerate(_names(two)):

@@ -164,7 +164,7 @@ class Daemon(Table):
         default=60.0, description="when told to stop, wait this long for the jobs that are running"
     )
     watch: Pause = Field(
-        default=300.0, description="how often each instance's state is looked at, for metrics and health"
+        default=300.0, description="how often each instance's state is inspected, for metrics and health"
     )
     helper: AbsolutePath = Field(
         default=Path("/run/zbackup-helper.sock"),

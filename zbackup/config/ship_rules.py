@@ -5,14 +5,12 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError
 
-from zbackup.config.lines import Path_
+from zbackup.config.lines import Problem
 from zbackup.config.ship import DestinationAddress, S3Address, default_name, parse_address
 from zbackup.model.schedule import parted
 
-Found = tuple[Path_, str]
 
-
-def of_ship(_: str, table: dict[str, Any]) -> Iterator[Found]:
+def of_ship(_: str, table: dict[str, Any]) -> Iterator[Problem]:
     """Names that are taken, and a destination that would receive into what it is a copy of."""
     rows = table.get("ship")
     rows = rows if isinstance(rows, list) else []
@@ -42,7 +40,7 @@ def of_ship(_: str, table: dict[str, Any]) -> Iterator[Found]:
         yield ("schedule", "ship"), "there is nothing to ship to: add [[instance.NAME.ship]]"
 
 
-def of_pings(_: str, table: dict[str, Any]) -> Iterator[Found]:
+def of_pings(_: str, table: dict[str, Any]) -> Iterator[Problem]:
     """A URL that nobody would ever call."""
     notify, rows = table.get("notify"), table.get("ship")
     pings = notify.get("ping") if isinstance(notify, dict) else None
@@ -63,7 +61,7 @@ def _has_rules(retention: object) -> bool:
 PAIRS = (("access_key", "secret_key"), ("object_lock", "object_lock_days"))
 
 
-def _bucket_alone(row: dict[str, Any], to: DestinationAddress) -> Iterator[Found]:
+def _bucket_alone(row: dict[str, Any], to: DestinationAddress) -> Iterator[Problem]:
     """Tell what only a bucket has, and what comes in pairs."""
     table = row.get("s3")
     if not isinstance(table, dict):

@@ -59,7 +59,7 @@ class HealthNotifier:
         unknown = Finding(
             severity="critical",
             subject="watch",
-            text=f"nobody knows how it is, as it cannot be looked at: {message}",
+            text=f"nobody knows how it is, as it cannot be inspected: {message}",
             why="nothing else that goes wrong is noticed meanwhile",
             fix=f"zbackup status {instance}",
         )

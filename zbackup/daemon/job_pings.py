@@ -88,7 +88,7 @@ class _Queue:
         """Make the call in its turn. Tell whether it will be made: too many may wait already."""
         with self._lock:
             if len(self._waiting) >= MOST_WAITING:
-                log.warning("teller.dropped", what=self._kind)
+                log.warning("hook.dropped", what=self._kind)
                 return False
             self._waiting.append(call)
             if self._thread is None:
@@ -112,7 +112,7 @@ class _Queue:
                 call()
             except Exception as defect:  # noqa: BLE001 - the next one is told all the same
                 # Not its text, which may quote a secret.
-                log.error("teller.defect", what=self._kind, kind=type(defect).__name__)
+                log.error("hook.defect", what=self._kind, kind=type(defect).__name__)
 
 
 def _url(notify: Notify, job: str) -> str | None:

@@ -109,13 +109,13 @@ class Service:
 
     def _collect(self) -> None:
         """Take in what jobs reported that have ended."""
-        news = False
+        reported = False
         while not self._ended.empty():
             ended = self._ended.get()
             if not ended.begun:
                 self._job_table.not_begun((ended.outcome.instance, ended.outcome.job))
                 continue
-            news = True
+            reported = True
             instance = self._settings.instance.get(ended.outcome.instance)
             if instance is None:  # it went from the configuration meanwhile
                 self._job_table.ended(ended.outcome)
@@ -123,7 +123,7 @@ class Service:
             self._events.of(ended)
             self._tell_health(ended)
             self._hooks.ended(ended.outcome, instance.notify, self._job_table.failures(ended.outcome))
-        if news:
+        if reported:
             self._events.write()
 
     def _tell_health(self, ended: Ended) -> None:

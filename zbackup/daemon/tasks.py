@@ -20,6 +20,7 @@ from zbackup.jobs.ship.verify_at import VerifyReport, prove_at
 from zbackup.jobs.watch.new_base import Renewals, renew_base
 from zbackup.jobs.watch.status import Status, inspect
 from zbackup.model.errors import ConfigError, Stopped, ZbackupError
+from zbackup.model.log import how_many
 from zbackup.model.schedule import Interval, Job, JobKind, Retry, Timing, job_at, parted
 from zbackup.plan.due import History, offset
 
@@ -67,7 +68,7 @@ def _of(settings: Settings, instance: Instance) -> Iterator[Task]:
         jobs.append(("leases", Interval(LEASES_EVERY_S), soon))
     if schedule.drill:
         jobs.append(("drill", schedule.drill, _seldom(retry)))
-    for job, timing, again in (*jobs, *_there(instance, retry)):
+    for job, timing, again in (*jobs, *_at_destinations(instance, retry)):
         yield Task(
             key=(instance.name, job),
             timing=timing,
@@ -77,7 +78,7 @@ def _of(settings: Settings, instance: Instance) -> Iterator[Task]:
         )
 
 
-def _there(instance: Instance, retry: Retry) -> Iterator[tuple[Job, Timing, Retry]]:
+def _at_destinations(instance: Instance, retry: Retry) -> Iterator[tuple[Job, Timing, Retry]]:
     """Tell what is done at the instance's destinations."""
     for ship in instance.ship:
         if ship.prune:
@@ -115,8 +116,8 @@ def drill_rules(settings: Settings, instance: str, destination: ShipDestination 
 def histories(remembered: Iterable[Remembered]) -> dict[Key, History]:
     """Tell what the journal says of each job. What it says of snapshots is replaced by what ZFS says.
 
-    Each start reconciles anew, and tries anew what failed. But a difference that was found is one until it is
-    disproved.
+    Each start reconciles again, and tries again what failed. But a difference that was found is one until it
+    is disproved.
     """
     kept: tuple[JobKind, ...] = ("prune", "ship", "verify", "drill")
     return {(row.instance, row.job): _history(row) for row in remembered if parted(row.job)[0] in kept}
@@ -138,10 +139,10 @@ def jobs(
     def everywhere(ctx: Context) -> None:
         ship_all(ctx, stopping)
 
-    def prune_there(ctx: Context, destination: ShipDestination) -> PruneReport:
+    def prune_at_destination(ctx: Context, destination: ShipDestination) -> PruneReport:
         return _all_done(prune_at(ctx, destination, stopping))
 
-    def prove_there(ctx: Context, destination: ShipDestination) -> VerifyReport:
+    def prove_at_destination(ctx: Context, destination: ShipDestination) -> VerifyReport:
         return prove_at(ctx, destination, stopping)
 
     def drill(ctx: Context, destination: ShipDestination | None = None) -> DrillTurn:
@@ -158,8 +159,8 @@ def jobs(
         "leases": _reap,
     }
     there: Mapping[str, Callable[[Context, ShipDestination], PruneReport | VerifyReport | DrillTurn]] = {
-        "prune": prune_there,
-        "verify": prove_there,
+        "prune": prune_at_destination,
+        "verify": prove_at_destination,
         "drill": drill,
     }
 
@@ -191,9 +192,10 @@ def _reap(ctx: Context) -> Reaped:
 
 
 def _all_done(report: PruneReport) -> PruneReport:
-    """Raise Stopped for what was left: the next start would take it for done, until it is due again."""
-    if report.left:
-        raise Stopped(("zbackup", "prune"), -1, f"zbackup was told to end with {report.left} left to go")
+    """Raise Stopped for what was cut short: the next start would take it for done, until it is due again."""
+    if report.cut:
+        left = how_many(report.left, "backup", "backups") if report.left else "what else it removes there"
+        raise Stopped(("zbackup", "prune"), -1, f"zbackup was told to end with {left} left to go")
     return report
 
 

@@ -91,8 +91,7 @@ class Session(Protocol):
 
 @runtime_checkable
 class Readable(Protocol):
-    """The operations that a session offers besides where whole snapshots lie, and not only streams of
-    them."""
+    """The operations that a session also offers where whole snapshots lie, and not only streams of them."""
 
     def content(self, copy: Snapshot, most: int, meter: Meter) -> Content:
         """Tell what the copy holds, or what has the first `most` bytes of it (0: all), read there from
@@ -101,7 +100,7 @@ class Readable(Protocol):
 
 @runtime_checkable
 class Holdable(Protocol):
-    """The operations that a session offers besides where a copy can be kept from being destroyed.
+    """The operations that a session also offers where a copy can be kept from being destroyed.
 
     All raise CommandFailed where that is not ours to say, and of a copy that is gone DatasetNotFound.
     """
@@ -118,8 +117,7 @@ class Holdable(Protocol):
 
 @runtime_checkable
 class Provable(Protocol):
-    """The operations that a session offers besides where what is there can be proven without what was
-    sent."""
+    """The operations that a session also offers where what is there can be proven without what was sent."""
 
     def verify(self, *, deep: bool, meter: Meter) -> Iterator[Checked]:
         """Tell whether the committed backups could be brought back, one after the other.
@@ -130,7 +128,7 @@ class Provable(Protocol):
 
 @runtime_checkable
 class Archiving(Protocol):
-    """The operations that a session offers besides where a server's log can be archived while it is written.
+    """The operations that a session also offers where a server's log can be archived while it is written.
 
     See model.archive for the words. What was appended is never overwritten, shortened or replaced by anything
     but remove_log(); whoever is killed anywhere asks archived() again, and goes on from it.
@@ -185,7 +183,7 @@ class Destination(Protocol):
 
     @property
     def aside(self) -> str:
-        """Tell how the copies that are there are put aside, so that others can be begun; for people."""
+        """Tell how the copies that are there are set aside, so that others can be begun; for people."""
 
     @property
     def files(self) -> tuple[Path, ...]:

@@ -101,7 +101,7 @@ def by_server(backups: Sequence[Backup]) -> list[list[Backup]]:
     A target dataset is of one dataset, so backups with one in common are of one server, however its datasets
     are called since, and whichever were added. Where streams lie beside each other, two servers with datasets
     of the same name share target datasets: they are told apart by their identities, which take turns. One
-    that only follows another is the same server, set up anew.
+    that only follows another is the same server, set up again.
     """
     found: list[tuple[set[str], list[Backup]]] = []
     for backup in backups:

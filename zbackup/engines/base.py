@@ -25,9 +25,9 @@ from zbackup.model.written_log import LogBytes, WrittenFile
 
 
 class DatabaseLock(Protocol):
-    """A consistent moment that is being held.
+    """A consistent state of the server, kept while the lock is.
 
-    With lock "none" nothing is held and the position is a lower bound; the same code serves both.
+    With lock "none" nothing is locked and the position is a lower bound; the same code serves both.
     """
 
     @property
@@ -98,7 +98,7 @@ class CopySession(Protocol):
         """Return how production's rows differ, for a step that changes rows; change nothing."""
 
     def act(self, plan: CopyPlan) -> tuple[CopiedTable, ...]:
-        """Do it, in bounded transactions. Cut short, the same plan made again goes on with it.
+        """Do it, in bounded transactions. Cut short, the same plan made again continues it.
 
         Nothing that production has is half exchanged at any moment. Raise VerificationFailed when a new table
         is not what the clone has.
@@ -173,7 +173,7 @@ class LogReader(Protocol):
         time.
 
         It can be asked again at any time, with the server gone. `since` is of an older backup whose log is
-        proven to go on in this one: what that one held need not be read again, and the answer is the same.
+        proven to go on in this one: what that one covers need not be read again, and the answer is the same.
         Raise VerificationFailed when the files are not what was recorded.
         """
 
@@ -214,9 +214,10 @@ class LogReader(Protocol):
         """Tell the target as the log's clock can: itself, or earlier as far as that clock is coarse."""
 
     def unreplayable(
-        self, subject: BackupFiles, after: str, *, live: bool = False
+        self, subject: BackupFiles, after: str, *, live: bool = False, base: Record | None = None
     ) -> tuple[Unreplayable, ...]:
-        """The transactions behind a position in the log among the files that no server can replay on a clone.
+        """The transactions behind a position in the log among the files that no server can replay on a clone,
+        or that of the backup `base` (else of `subject` itself) can not.
 
         `live`: the server's own files, which are looked at again and again; each byte is read once.
         """

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
 from zbackup.model.backup import BackupFiles
-from zbackup.model.log import Searched, Transaction
+from zbackup.model.log import ClusterTime, Searched, Transaction
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Told, nobody
 from zbackup.model.recovery import Files
 from zbackup.model.transaction_name import TransactionName
@@ -35,6 +35,13 @@ class FileSearch(Protocol):
         `files` as for `find`; `told` hears how far the reading is. Raise Refused where no log can be read.
         """
 
+    def goes_on_at(self, newest: BackupFiles) -> str:
+        """Tell where a log goes on behind what its newest backup holds: where that ends (Record.log_to), or
+        at the next file's beginning where no more came into the last one.
+
+        Raise NotRecoverable when its files are not there.
+        """
+
     def images(self, files: Sequence[BackupFiles], subject: Transaction) -> Iterator[str]:
         """The rows of one transaction before and after, in lines for people in the engine's own words.
 
@@ -54,3 +61,10 @@ class ServerSearch(Protocol):
 
     def on_clone(self, files: Files, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
         """Search the log in a clone's files, by a temporary server on them."""
+
+    def images(self, at: ClusterTime, files: Files | None = None) -> Iterator[str]:
+        """The operations of one transaction, in lines for people in the engine's own words.
+
+        Of the log in a clone's `files`, or of the running server's (None). Raise NotRecoverable, before the
+        first line, when it is not in that log; DatabaseError and Refused as for `live`.
+        """

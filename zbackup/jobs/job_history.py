@@ -1,4 +1,4 @@
-"""The history of the daemon's jobs: a line for each run, in a file that is put aside when it is long.
+"""The history of the daemon's jobs: a line for each run, in a file that is set aside when it is long.
 
 It may be deleted; only the past is lost then.
 """

@@ -1,4 +1,4 @@
-"""Words for what is known of a moment besides the wall clock: enough to tell how much time certainly
+"""Words for what is known of a moment apart from the wall clock: enough to tell how much time certainly
 passed since.
 """
 

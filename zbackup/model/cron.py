@@ -75,7 +75,7 @@ class Cron:
         """The first time after `moment`, in UTC.
 
         A local time that clocks skip comes true when they have skipped it. One that comes twice counts
-        once, the first time, unless the expression is for every hour (or every so many).
+        once, the first time, unless the expression is for every hour (or every few).
         """
         start = moment.astimezone(zone).replace(tzinfo=None) - _SHIFT
         best: datetime | None = None

@@ -9,7 +9,7 @@ from zbackup.model.commit_times import SLOW_AMONG, Rules, Span
 MOST: Final = 20
 """More are counted, and not kept."""
 
-Found = tuple[int, Span]
+FileSpan = tuple[int, Span]
 """A log file's number, and the transaction."""
 
 
@@ -18,8 +18,8 @@ class Contradiction:
     """`ahead` has a time that is later than that of `behind`, which follows it, or (None) than any that there
     was: the clock when the log was looked at."""
 
-    ahead: Found
-    behind: Found | None
+    ahead: FileSpan
+    behind: FileSpan | None
 
 
 class OrderWatch:
@@ -27,7 +27,7 @@ class OrderWatch:
 
     def __init__(self, ceiling: int, rules: Rules) -> None:
         self._ceiling, self._rules = ceiling, rules
-        self._newest: Found | None = None
+        self._newest: FileSpan | None = None
         self._run = 0
         self.latest: int | None = None
         """The latest time that can be right."""

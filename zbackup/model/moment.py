@@ -47,7 +47,7 @@ FORMS = (
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A point in time a recovery goes to: everything committed before `at` (UTC), nothing from it on.
+    """A point in time a recovery goes to: everything committed before `at` (UTC), nothing after it.
 
     `text` is what was asked for, `zone` the one it is said back in, and `is_now` says that no moment was
     named: whatever is in the log by now shall be there.

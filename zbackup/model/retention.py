@@ -50,7 +50,7 @@ class Tier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """The retention policy: keep by `tiers`, the newest `last` besides; and what no tier may take away.
+    """The retention policy: keep by `tiers`, and the newest `last` too; and what no tier may take away.
 
     At least `minimum` backups remain, and every moment of the last `window` stays within reach if it is.
     `keep_at_most` bounds for how long after it was taken a backup's own keep date counts; None: as it says.

@@ -85,9 +85,9 @@ class Partial:
 class TargetDataset:
     """The copies of one dataset at a destination, oldest first.
 
-    `name` is the source dataset's name when the line was begun; the dataset may be called otherwise since.
+    `name` is the source dataset's name when its first copy arrived; it may be called otherwise since.
     `bases` are the guids of those that the next incremental stream may start from: of a ZFS dataset the
-    newest alone. A line without copies and partial is a place that is taken by something else.
+    newest alone. One without copies and partial is a name that is taken by something else.
     `restartable`: a full stream can be stored beside the copies, so that no bases means a new chain.
     """
 
@@ -208,8 +208,9 @@ def restore_tag(tag: str, pool: int, name: str) -> str:
 
 
 def restore_of(tag: str, pools: Collection[int], held: str) -> str:
-    """The restore that `held` is the tag of, if it is of who ships with `tag` and of one of the `pools`; ""
-    otherwise, and where the name did not fit. What versions before have held names no pool, and is of any."""
+    """The restore that `held` is the tag of, if it is of a host that ships with `tag`, and of one of the
+    `pools`; "" otherwise, and where the name did not fit. What earlier versions hold names no pool, and is of
+    any."""
     prefix = _of_restores(tag)
     if not held.startswith(prefix) or len(held) >= MOST_OF_TAG:
         return ""

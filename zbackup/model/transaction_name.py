@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from zbackup.model.errors import UsageError
+from zbackup.model.log import ClusterTime
 
 _UUID: Final = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _MYSQL: Final = re.compile(rf"(?P<source>{_UUID}(?::[a-z_][a-z0-9_]{{0,31}})?):(?P<number>[0-9]{{1,19}})")
@@ -86,6 +87,15 @@ def parse_transaction(text: str) -> TransactionName:
     if _SEVERAL.fullmatch(lower):
         raise UsageError(f'"{text}" is not one transaction: write {FORMS}')
     raise UsageError(f'"{text}" names no transaction: write {FORMS}')
+
+
+def parse_named(text: str) -> TransactionName | ClusterTime:
+    """Read what names one transaction; of MongoDB its cluster time, also with the term behind it, as zbackup
+    log shows it. Raise UsageError."""
+    try:
+        return ClusterTime.parse(re.sub(r"@-?[0-9]{1,19}\s*$", "", text))
+    except ValueError:
+        return parse_transaction(text)
 
 
 def _in_range(found: "re.Match[str]") -> bool:

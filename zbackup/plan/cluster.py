@@ -22,7 +22,7 @@ SECOND = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Every moment after `after` and up to `to` is held by all members."""
+    """Every moment after `after` and up to `to` is covered by all members."""
 
     after: datetime
     to: datetime

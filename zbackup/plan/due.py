@@ -61,7 +61,7 @@ class CronSlots:
     offset: float = 0
 
     def after(self, moment: datetime, count: int = 1) -> datetime:
-        """The first of them after the moment, or so many."""
+        """The first of them after the moment, or the one that is `count` on."""
         shift = timedelta(seconds=self.offset)
         found = moment - shift
         for _ in range(count):
@@ -100,7 +100,7 @@ def due(
 
 
 def back_off(timing: Timing, retry: Retry, failures: int) -> float:
-    """Seconds to wait after so many failures in a row. Who runs every few seconds begins with those."""
+    """Seconds to wait after that many failures in a row. Who runs every few seconds begins with those."""
     first = min(retry.first, timing.seconds) if isinstance(timing, Interval) else retry.first
     # The exponent is bounded because a float is: after days of failures it would overflow.
     return min(first * 2.0 ** min(failures - 1, 60), max(retry.most, first))

@@ -9,7 +9,7 @@ ROOM = 200
 """Characters: it is the end of a message of one line."""
 
 
-def inside(directory: str, proc: Path = PROC) -> list[tuple[int, str]]:
+def processes_in(directory: str, proc: Path = PROC) -> list[tuple[int, str]]:
     """Number and name of each process, lowest first, of those that we may look at.
 
     Names alone, and not what they were called with: there may be a password in that. Processes in a mount

@@ -90,7 +90,7 @@ def why_not_trusted(path: str) -> str:
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except OSError as failure:
-        return f"{path} cannot be looked at ({failure.strerror})"
+        return f"{path} cannot be inspected ({failure.strerror})"
     return ""
 
 

@@ -158,8 +158,8 @@ async def _form_of(request: Request) -> Mapping[str, str] | None:
 async def _form(request: Request) -> Mapping[str, str] | None:
     """The fields of a form, the last of each name; None when it is too large."""
     body = bytearray()
-    async for part in request.stream():
-        body += part
+    async for chunk in request.stream():
+        body += chunk
         if len(body) > LONGEST_FORM:
             return None
     try:

@@ -1,8 +1,8 @@
 """Out of a whole send stream, what `zfs send -t` would send to go on where a receiver was cut off.
 
 Where a stream is stored, nothing is there that could send the rest: it is made of the bytes that are there.
-The stream begins anew, saying where it goes on, and all records from there on follow, with the sums that this
-makes them have. A receiver proves each sum: what was not put together well is refused by zfs receive.
+The stream begins again, saying where it goes on, and all records from there on follow, with the sums that
+this makes them have. A receiver proves each sum: what was not put together well is refused by zfs receive.
 
 Facts are of OpenZFS 2.x: dmu_recv_stream() and resume_check() in module/zfs/dmu_recv.c, dump_record() in
 module/zfs/dmu_send.c.
@@ -64,7 +64,7 @@ class Pieces:
         self._piece = memoryview(b"")
 
     def take(self, count: int) -> bytes:
-        """Exactly so many, copied. Raise VerificationFailed when there are fewer."""
+        """Exactly `count` bytes, copied. Raise VerificationFailed when there are fewer."""
         return b"".join(bytes(some) for some in self.passing(count))
 
     def passing(self, count: int) -> Iterator[memoryview]:
@@ -143,7 +143,7 @@ def needed_from(begin: bytes, point: ResumePoint) -> tuple[int, int]:
 def resumed(begin: bytes, point: ResumePoint, source: Pieces) -> Iterator[Bytes]:
     """The rest of the stream that begins with `begin`, of what comes from one of its records on.
 
-    Raise NotResumable, before the first bytes, when what it is to go on with is not there.
+    Raise NotResumable, before the first bytes, when what it is to continue is not there.
     """
     order = byte_order(begin)
     ranged, header, record = _wanted(begin, point, source)
@@ -174,7 +174,7 @@ def resumed(begin: bytes, point: ResumePoint, source: Pieces) -> Iterator[Bytes]
 
 
 def _wanted(begin: bytes, point: ResumePoint, source: Pieces) -> tuple[bytes, bytes, Record]:
-    """The record to go on with, and before it, of a raw stream, that with how its object is encrypted."""
+    """The record to continue with, and before it, of a raw stream, that with how its object is encrypted."""
     order, wanted, ranged = byte_order(begin), (point.object, point.offset), b""
     while True:
         header = source.take(RECORD)

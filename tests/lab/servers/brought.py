@@ -2,7 +2,7 @@
 
 LAB_SERVERS=mysql-8.4=/opt/mysql84,mariadb-10.6=/opt/mariadb106 names them and where they are: a vendor's
 unpacked archive, or unpacked Debian packages with all that they need. LAB_INSTEAD=mysql-9.7=mysql-8.4 has the
-tests that name the one run with the other.
+tests that name the one run with the other; there may be several such pairs, with commas in between.
 """
 
 import hashlib
@@ -72,8 +72,9 @@ def kind_of(name: str) -> str:
 
 def stand_in(name: str, environment: Mapping[str, str] = os.environ) -> str:
     """The server that is meant when a test says `name`. Raises ServerUnavailable if nobody brings that."""
-    meant, _, instead = environment.get(INSTEAD, "").partition("=")
-    if not instead or meant != name:
+    pairs = (word.partition("=") for word in environment.get(INSTEAD, "").split(","))
+    instead = next((there for meant, _, there in pairs if meant == name), "")
+    if not instead:
         return name
     if instead not in named(environment):
         raise ServerUnavailable(f"{INSTEAD} names {instead}, which {SERVERS} does not")

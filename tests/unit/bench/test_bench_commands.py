@@ -43,7 +43,7 @@ def documented() -> list[str]:
 
 def test_there_are_documented_commands() -> None:
     assert {" replay", " disaster"} <= {text.rpartition(" -")[0].partition(" -")[0] for text in documented()}
-    assert " disaster --gib 10" in documented()
+    assert " disaster --server mysql-9.7 --gib 3" in documented()
 
 
 @pytest.mark.parametrize("text", documented())
@@ -102,3 +102,21 @@ with server():
         running.send_signal(signal.SIGTERM)
         assert running.wait(60) == 128 + signal.SIGTERM
     assert ended.read_text() == "ended"
+
+
+def test_a_log_is_read_until_as_much_was_read_as_is_said() -> None:
+    assert [log.times_to_read(size, 1024) for size in (1 << 30, (1 << 30) - 1, 22_000_000, 1 << 31)] == [
+        1,
+        2,
+        49,
+        1,
+    ]
+
+
+def test_a_copy_is_beside_the_better_dump_in_seconds_and_in_cpu_seconds() -> None:
+    found = [("t", "dump", 20.0, 30.0), ("t", "mydumper", 10.0, 40.0), ("t", "zbackup copy", 5.0, 20.0)]
+    assert copying.beside_the_best_dump(found)[1:] == [
+        ["t", "mydumper", "10.0", "1.00", "40.0", "0.75"],
+        ["t", "zbackup copy", "5.0", "2.00", "20.0", "1.50"],
+    ]
+    assert {len(row) + 1 for row in copying.beside_the_best_dump(found)} == {len(copying.HEAD)}

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from zbackup.cli import main
+from zbackup.cli.command_groups import GROUPS
 from zbackup.cli.main import _named, invoke
 from zbackup.config.load import VARIABLE
 from zbackup.model.moment import parse_moment
@@ -33,6 +34,12 @@ COMMANDS = [
 @pytest.fixture(autouse=True)
 def no_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "/nonexistent/zbackup.toml")
+
+
+def test_every_command_that_asks_can_be_told_so_in_two_letters() -> None:
+    listed = (ROOT / "docs/reference/commands.md").read_text().splitlines()
+    options = [line for line in listed if re.match(r"  (-\w, )?--yes  ", line)]
+    assert len(options) >= 6 and {line[:11] for line in options} == {"  -y, --yes"}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -188,6 +195,8 @@ def test_the_module_and_a_closed_pipe() -> None:
 
 def test_the_reference_is_what_the_code_says() -> None:
     """Written by docs/reference/generate.py; run it after a change."""
-    pages = runpy.run_path(str(ROOT / "docs/reference/generate.py"))["pages"]()
-    for name, text in pages.items():
+    written = runpy.run_path(str(ROOT / "docs/reference/generate.py"))
+    for_people = {name for names in GROUPS.values() for name in names} - {"helper"}
+    assert {command[0] for command in written["COMMANDS"]} == for_people
+    for name, text in written["pages"]().items():
         assert (ROOT / "docs/reference" / name).read_text() == text

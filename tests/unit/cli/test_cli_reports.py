@@ -74,7 +74,7 @@ def test_restore_report_for_people() -> None:
         "  clone          shop-x",
         "  socket         /run/zbackup/shop-x/mysqld.sock",
         "  port           127.0.0.1:3307",
-        "  took           1 min 1 s: looking 250 ms, replaying 1 min 1 s",
+        "  took           1 min 1 s: inspecting 250 ms, replaying 1 min 1 s",
         "  newest before",
         "",
         "Connect with:",

@@ -3,9 +3,10 @@
 import pytest
 
 from tests.unit.undone import report
-from zbackup.cli.undo import confirmed, parse_named, require_complete, shape, text
+from zbackup.cli.undo import confirmed, require_complete, shape, text
 from zbackup.model.errors import CopyIncomplete, UsageError
 from zbackup.model.log import ClusterTime
+from zbackup.model.transaction_name import parse_named
 
 
 def test_a_dry_run_is_sql_with_all_else_in_comments() -> None:

@@ -128,7 +128,7 @@ def test_a_page_is_as_long_as_its_segments_account_for(count: int) -> None:
     assert count > MOST_SEGMENTS * 3 // 4 or 2 * MOST_HEADER + one * count <= most_of_page(count)
 
 
-def way_to(
+def access_to(
     objects: dict[int, bytes], page: StreamIndex, *, parallel: int, usual: int
 ) -> tuple[StreamAccess, list[int]]:
     """And the numbers of segments that were asked for, as they were."""
@@ -148,7 +148,7 @@ def way_to(
 
     bucket = cast(Bucket, SimpleNamespace(fetch=get, address="s3://bucket"))
     stream = StreamId(dataset="tank", guid=2, base=1)
-    way = StreamAccess(
+    access = StreamAccess(
         bucket=bucket,
         layout=Layout("shop"),
         stream=stream,
@@ -157,7 +157,7 @@ def way_to(
         parallel=parallel,
         usual=usual,
     )
-    return way, asked
+    return access, asked
 
 
 @pytest.mark.parametrize(
@@ -177,8 +177,8 @@ def test_buffers_are_as_many_as_this_host_is_set_for(
     made: list[int] = []
     monkeypatch.setattr(fetching, "bytearray", lambda size: made.append(size), raising=False)
     page = WHOLE.model_copy(update={"segments": (Segment(size=1, plain=plain, sha256=bytes(32)),)})
-    way, _ = way_to({}, page, parallel=parallel, usual=usual)
-    fetching._buffers(way, page, 100)
+    access, _ = access_to({}, page, parallel=parallel, usual=usual)
+    fetching._buffers(access, page, 100)
     assert made == [plain] * buffers
     assert sum(made) <= max(MOST_SEGMENT, (parallel + 1) * max(usual, LEAST_ROOM))
 
@@ -192,8 +192,8 @@ def test_one_buffer_is_enough() -> None:
     contents = [bytes([n]) * 1000 for n in range(5)]
     objects = [zstandard.ZstdCompressor().compress(c) for c in contents]
     page = page_of(objects, 1000)
-    way, asked = way_to(dict(enumerate(objects)), page, parallel=0 + 1, usual=1)
-    found = fetching._proven(way, page, range(5), Meter())
+    access, asked = access_to(dict(enumerate(objects)), page, parallel=0 + 1, usual=1)
+    found = fetching._proven(access, page, range(5), Meter())
     assert [bytes(c) for c, _ in found] == contents and sorted(asked) == list(range(5))
 
 
@@ -205,6 +205,6 @@ def test_a_frame_that_wants_a_huge_window_or_more_room_is_refused() -> None:
     long = zstandard.ZstdCompressor().compress(bytes(10 << 20))
     for body, said in ((bomb, "cannot be decompressed"), (long, "is not what its stream's page says")):
         page = page_of([body], 1 << 20)
-        way, _ = way_to({0: body}, page, parallel=1, usual=1)
+        access, _ = access_to({0: body}, page, parallel=1, usual=1)
         with pytest.raises(VerificationFailed, match=said):
-            list(fetch(way, page, Meter()))
+            list(fetch(access, page, Meter()))

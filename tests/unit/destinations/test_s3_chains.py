@@ -11,7 +11,7 @@ from zbackup.config.s3 import S3
 from zbackup.destinations.s3.chains import BucketContents, in_order, inventory_of
 from zbackup.destinations.s3.layout import StreamId
 from zbackup.destinations.s3.manifest_schema import Manifest, PartPage
-from zbackup.destinations.s3.restorable import copies_of, legs_to, needed_by
+from zbackup.destinations.s3.restorable import copies_of, needed_by, steps_to
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.record import PREFIX, to_properties
 from zbackup.model.snapshot import Snapshot
@@ -193,7 +193,7 @@ def copy(guid: int, dataset: str = DATASET) -> Snapshot:
 
 
 def steps(found: BucketContents, *guids: int) -> list[tuple[str, int, int | None]]:
-    made = legs_to(found, [copy(guid) for guid in guids], lambda stream: f"header of {stream.guid}")
+    made = steps_to(found, [copy(guid) for guid in guids], lambda stream: f"header of {stream.guid}")
     return [(s.copy.name, s.copy.guid, s.base.guid if s.base else None) for s in made]
 
 

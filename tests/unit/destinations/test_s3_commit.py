@@ -189,7 +189,7 @@ def test_a_manifest_that_is_taken_back_is_not_remembered(shop: Shop) -> None:
     shop.store(WANTED)
     session = shop.session()
     gone_at(shop, "after:put_new", WHOLE)
-    shop.bucket.hook("after:put_new", "backup-1/manifest.json", session.found)
+    shop.bucket.hook("after:put_new", "backup-1/manifest.json", session.contents)
     with pytest.raises(VerificationFailed, match="does not count"):
         session.commit(record(1), [WANTED], WHEN)
     assert not session.pages.known

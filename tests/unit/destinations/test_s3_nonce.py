@@ -108,7 +108,7 @@ def stored(contents: list[bytes], compression: str, present: Mapping[tuple[int, 
             there[int(key.rpartition("/")[2].partition(".")[0])] = bytes(body)
 
     stream = StreamId(dataset="tank", guid=1, base=None)
-    way = StreamAccess(
+    access = StreamAccess(
         bucket=cast(Bucket, SimpleNamespace(put=put)),
         layout=Layout("shop"),
         stream=stream,
@@ -127,7 +127,7 @@ def stored(contents: list[bytes], compression: str, present: Mapping[tuple[int, 
         )
         for number, content in enumerate(contents)
     ]
-    store(way, iter(pieces), Buffers(3, 64, encrypted=True), present)
+    store(access, iter(pieces), Buffers(3, 64, encrypted=True), present)
     return [there[number] for number in sorted(there)]
 
 

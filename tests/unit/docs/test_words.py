@@ -1,4 +1,4 @@
-"""Pages, help texts and messages use the words of the field: address, position, cache, sign, resume."""
+"""Pages, texts and docstrings use the words of the field: address, position, cache, sign, resume."""
 
 import ast
 import re
@@ -34,9 +34,11 @@ MEANT = {
     "docs/reference/s3-layout.md": r"`seal`",
     "docs/reference/json.md": r"`strays`",
     "CHANGELOG.md": r"`strays`",
+    "zbackup/destinations/s3/manifest_schema.py": r"\"seal\" in the page",
 }
-"""What a page has to name all the same: a field of a format that is written, or read by scripts, already."""
+"""What one has to name all the same: a field of a format that is written, or read by scripts, already."""
 
+FOLDERS = sorted(path.parent.name for path in (PROJECT / "zbackup").glob("*/__init__.py"))
 FORBIDDEN = re.compile(rf"\b({'|'.join(INSTEAD)})\b", re.I)
 
 
@@ -60,9 +62,7 @@ def test_a_page_has_none_of_them(page: Path) -> None:
     assert found_in(re.sub(MEANT[name], "", text) if name in MEANT else text) == []
 
 
-@pytest.mark.parametrize(
-    "folder", sorted(path.parent.name for path in (PROJECT / "zbackup").glob("*/__init__.py"))
-)
+@pytest.mark.parametrize("folder", FOLDERS)
 def test_no_message_and_no_help_text_has_one(folder: str) -> None:
     """The man pages are made of the help texts."""
     said = {
@@ -71,6 +71,24 @@ def test_no_message_and_no_help_text_has_one(folder: str) -> None:
         for text in spoken(ast.parse(file.read_text()))
     }
     assert {where: found for where, found in said.items() if found} == {}
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_no_docstring_has_one(folder: str) -> None:
+    """That of a module, a class or a function."""
+    said = {}
+    for file in sorted((PROJECT / "zbackup" / folder).rglob("*.py")):
+        name = str(file.relative_to(PROJECT))
+        for text in documented(ast.parse(file.read_text())):
+            said[f"{name}: {text}"] = found_in(re.sub(MEANT[name], "", text) if name in MEANT else text)
+    assert {where: found for where, found in said.items() if found} == {}
+
+
+def documented(tree: ast.Module) -> Iterator[str]:
+    """The docstrings of a module, its classes and its functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            yield ast.get_docstring(node) or ""
 
 
 def spoken(tree: ast.Module) -> Iterator[str]:

@@ -232,7 +232,7 @@ def test_an_archive_that_cannot_be_looked_at_is_told_of(monkeypatch: pytest.Monk
         monkeypatch.setattr(room, "archived_copies", lambda *_, found=found: found)
         room._with_archive(host.ctx, cast(Any, host.place), None)
     odd = "in the log archive at there: odd"
-    assert host.notes == [odd, "archived log is not looked at: it is not mounted", odd]
+    assert host.notes == [odd, "archived log is not read: it is not mounted", odd]
 
 
 def test_what_only_names_claim_is_no_success() -> None:

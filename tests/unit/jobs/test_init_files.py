@@ -32,14 +32,14 @@ def etc(tmp_path: Path) -> Path:
 def no_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host without the daemon's user, whatever this one has."""
     monkeypatch.setattr(host, "daemon_group", lambda: None)
-    monkeypatch.setattr(host, "daemon_user", lambda: None)
+    monkeypatch.setattr("zbackup.jobs.init.act.daemon_user", lambda: None)
 
 
 @pytest.fixture
 def daemon(monkeypatch: pytest.MonkeyPatch, no_daemon: None) -> None:
     """A host with the daemon's user, which is another than ours."""
     monkeypatch.setattr(host, "daemon_group", lambda: OTHER)
-    monkeypatch.setattr(host, "daemon_user", lambda: (OTHER, OTHER))
+    monkeypatch.setattr("zbackup.jobs.init.act.daemon_user", lambda: (OTHER, OTHER))
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import pytest
 from zbackup.jobs.init import host
 from zbackup.model.errors import CommandFailed, Refused
 from zbackup.plan.init.service import SETTINGS, UNITS, WRITTEN_PROGRAM
+from zbackup.proc import run_directory
 
 NOW = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 
@@ -184,10 +185,11 @@ def test_only_what_is_in_the_administrators_place_is_ours_to_compare(places: Pat
 
 
 def test_a_host_has_the_daemons_user_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "USER", "no-such-user")
-    assert (host.inspect().user, host.daemon_user(), host.daemon_group()) == (False, None, None)
-    monkeypatch.setattr(host, "USER", "root")
-    assert (host.inspect().user, host.daemon_user(), host.daemon_group()) == (True, (0, 0), 0)
+    for name in ("no-such-user", "root"):
+        monkeypatch.setattr(host, "USER", name)
+        monkeypatch.setattr(run_directory, "USER", name)
+        there = name == "root"
+        assert (host.inspect().user, host.daemon_group()) == (there, 0 if there else None)
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_what_the_daemons_user_wrote_into_its_journal_is_cut_and_none_of_it_rais
     )
     told = [str(each) for each in verdict.verdict(settings, SystemClock(), Silent())]
     assert [each.partition(":")[0] for each in told] == ["gone", "shop"], told
-    assert all("has not looked at it" in each for each in told)
+    assert all("has not inspected it" in each for each in told)
     row = Remembered(instance="shop", job="watch", failures=1, failed=LATER, message="x" * 99_999)
     Journal(tmp_path).write([row, Remembered(instance="gone", job="watch", last=datetime.now(UTC))])
     (said,) = verdict.verdict(settings, SystemClock(), Silent())
@@ -146,7 +146,7 @@ def test_it_says_whom_it_waits_for(
     monkeypatch.setattr(host, "service_user", lambda: "root")
     told = Told(Journal(tmp_path), ["shop", "gone"])
     assert list(verdict.verdict(settings, SystemClock(), told)) == []
-    waiting = "waiting until the daemon has looked at"
+    waiting = "waiting until the daemon has inspected"
     assert told.phases == [f"{waiting} gone, shop (at most 120 s)", f"{waiting} gone (at most 120 s)", ""]
 
 

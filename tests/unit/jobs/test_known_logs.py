@@ -36,7 +36,7 @@ FOUND = Transaction(start="binlog.000005:50", end="binlog.000005:60", committed=
 
 
 class Host:
-    """Its server's own log is `live`, or cannot be looked at; `there` is what a search finds, by log."""
+    """Its server's own log is `live`, or cannot be read; `there` is what a search finds, by log."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(Backup, "files", lambda self, _: BackupFiles(self.record, STORED))
@@ -120,7 +120,7 @@ def test_what_cannot_be_looked_at_is_told_of_and_left_out(host: Host) -> None:
         assert host.logs() == host.logs(unread=unread.append) == stored
         # Who wants all of the log has not seen it: that is no note, which --quiet leaves out.
         assert unread.pop() == str(problem)
-        assert host.notes.pop() == f"the live log cannot be looked at: {problem}"
+        assert host.notes.pop() == f"the live log cannot be read: {problem}"
 
 
 def test_where_nothing_is_known_there_is_no_log(host: Host) -> None:
@@ -196,7 +196,7 @@ def test_a_log_that_nothing_leads_to_may_be_unreadable(host: Host, failure: Exce
     host.live = None
     host.there = {UNKNOWN: failure, "new": searched(FOUND), "old": searched()}
     assert locate(host.ctx, NAME).logs == {"new"}
-    assert host.notes == ["the live log cannot be looked at: odd"]
+    assert host.notes == ["the live log cannot be read: odd"]
     host.there = {UNKNOWN: searched(), "new": failure, "old": searched()}
     gone = isinstance(failure, OSError)
     with pytest.raises(

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.lab import versions
+from tests.lab.mongo_fixture import MongoSettings
+from tests.lab.servers import ServerUnavailable, brought
 from tests.lab.shards import find_modules
 from tests.lab.variants import NAMED, Told, Variants, of_file
 
@@ -84,8 +86,36 @@ def test_the_project_s_own_modules_name_servers_that_there_are() -> None:
 
 
 def test_servers_that_somebody_brings_are_told_of_by_modules_that_there_are() -> None:
-    words = [f"tests/system/{story}" for _, stories in versions.STORIES.values() for story in stories]
+    words = [f"tests/system/{story}" for stories in versions.STORIES.values() for story in stories]
     assert find_modules(words, ROOT) == words
+
+
+@pytest.mark.parametrize("name", ["mysql-8.4", "percona-8.0", "mariadb-10.6", "mongodb-7.0"])
+def test_a_server_that_somebody_brings_stands_in_for_each_that_its_stories_name(name: str) -> None:
+    environment = {brought.SERVERS: f"{name}=/opt/it", brought.INSTEAD: versions.instead(name)}
+    for story in versions.STORIES[brought.kind_of(name)]:
+        module = ROOT / "tests/system" / Told.read(story).file
+        variant = Told.read(story).variant
+        # Who names no server is told with the one that MongoDB's fixtures have if nothing is said.
+        flavour = NAMED[variant].flavour if variant else MongoSettings.flavour
+        assert variant or not of_file(module).all
+        assert brought.stand_in(flavour, environment) == name
+
+
+def test_pairs_have_servers_stand_in_for_others() -> None:
+    environment = {
+        brought.SERVERS: "mysql-8.4=/a",
+        brought.INSTEAD: "mysql-9.7=mysql-8.4,mariadb-11.8=maria-9",
+    }
+    assert brought.stand_in("mysql-9.7", environment) == "mysql-8.4"
+    assert (
+        brought.stand_in("mysql-9.7", {})
+        == brought.stand_in("mysql-9.7", {brought.INSTEAD: ""})
+        == "mysql-9.7"
+    )
+    assert brought.stand_in("mariadb-10.11", environment) == "mariadb-10.11"
+    with pytest.raises(ServerUnavailable, match="names maria-9, which LAB_SERVERS does not"):
+        brought.stand_in("mariadb-11.8", environment)
 
 
 def test_a_word_names_a_file_a_server_and_tests() -> None:

@@ -18,7 +18,7 @@ def test_that_nothing_can_be_read_any_more_costs_no_work(capsys: pytest.CaptureF
     log.info("nobody.wants_this")
     assert not times
     for _ in range(2):
-        log.warning("log_source.failed", reason="a\nline")
+        log.warning("replication_source.failed", reason="a\nline")
     said = capsys.readouterr().err.splitlines()
     assert len(times) == len(said) == 2
-    assert said[0].startswith("zbackup: log_source.failed {'reason': 'a") and "structlog" in said[0]
+    assert said[0].startswith("zbackup: replication_source.failed {'reason': 'a") and "structlog" in said[0]

@@ -22,18 +22,18 @@ def test_each_phase_has_its_seconds_and_whoever_watches_sees_the_same() -> None:
     told = Told()
     watch = Stopwatch(told, lambda: now)
     now += 5  # nothing has begun yet
-    watch.phase("looking", "which backup")
+    watch.phase("inspecting", "which backup")
     now += 1.5
     watch.phase("replaying")
     watch.advance(1, 2, "transactions")
     now += 3
-    watch.phase("looking", "again")
+    watch.phase("inspecting", "again")
     now += 0.25
     watch.note("careful")
-    assert watch.phases() == (Phase("looking", 1.75), Phase("replaying", 3.0))
+    assert watch.phases() == (Phase("inspecting", 1.75), Phase("replaying", 3.0))
     now += 9
-    assert watch.phases() == (Phase("looking", 1.75), Phase("replaying", 3.0)), "it is over"
+    assert watch.phases() == (Phase("inspecting", 1.75), Phase("replaying", 3.0)), "it is over"
     assert told.said == [
-        ("looking", "which backup"), ("replaying", ""), (1, 2, "transactions"), ("looking", "again"),
+        ("inspecting", "which backup"), ("replaying", ""), (1, 2, "transactions"), ("inspecting", "again"),
         ("careful",),
     ]  # fmt: skip

@@ -14,7 +14,7 @@ from zbackup.model.cloning import Login
 from zbackup.plan.clones.choose_backup import choose_backup
 from zbackup.plan.clones.clone_name import next_name, numbered, require_good
 from zbackup.plan.clones.connection_url import environment, url
-from zbackup.plan.clones.lease import end_of, judge
+from zbackup.plan.clones.lease import children_first, end_of, judge
 
 CLONE = Clone(
     id="1", name="dev1", instance="shop", engine="mysql", kind="dev", state="ready", created=NOON, backup="b"
@@ -104,3 +104,13 @@ def test_protection_never_shortens_a_lease() -> None:
     for until, protected, end in ((60, 90, 90), (90, 60, 90)):
         clone = replace(CLONE, until=at(until).isoformat(), protected=at(protected).isoformat())
         assert end_of(clone) == at(end)
+
+
+def test_children_go_before_their_parents_and_no_circle_is_followed() -> None:
+    named = [
+        replace(CLONE, name=name, parent=parent)
+        for name, parent in (("a", ""), ("b", "c"), ("c", "a"), ("d", "gone"), ("x", "y"), ("y", "x"))
+    ]
+    order = [clone.name for clone in children_first(named)]
+    assert sorted(order) == sorted(clone.name for clone in named)
+    assert order.index("b") < order.index("c") < order.index("a")

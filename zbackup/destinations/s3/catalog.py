@@ -31,12 +31,12 @@ def scan(pages: ManifestStore, parallel: int) -> BucketContents:
     What is listed again and again and cannot be read is unknown, and counts among the unreadable.
     """
     for _ in range(LOOKS):
-        found, gone = _scan_once(pages, parallel)
+        contents, gone = _scan_once(pages, parallel)
         if not gone:
             break
-        log.info("s3.listed_anew", gone=len(gone), first=ascii(gone[0].key))
+        log.info("s3.listed_again", gone=len(gone), first=ascii(gone[0].key))
     lost = tuple((g.key, "it is listed, and reading it says that there is no such object") for g in gone)
-    return replace(found, unreadable=(*found.unreadable, *lost))
+    return replace(contents, unreadable=(*contents.unreadable, *lost))
 
 
 def _scan_once(pages: ManifestStore, parallel: int) -> tuple[BucketContents, Sequence[_Gone]]:
@@ -96,13 +96,15 @@ def _foreign(pages: ManifestStore, stream: StreamId, entry: Entry | None) -> str
         return _Gone(pages.layout.whole(stream))
 
 
-def _without(found: BucketContents, foreign: Mapping[StreamId, str], pages: ManifestStore) -> BucketContents:
+def _without(
+    contents: BucketContents, foreign: Mapping[StreamId, str], pages: ManifestStore
+) -> BucketContents:
     """Without what is foreign. That is said where there is nothing else that leads to a committed backup."""
-    ways = ChainIndex(rest := replace(found, foreign=frozenset(foreign)))
+    chains = ChainIndex(rest := replace(contents, foreign=frozenset(foreign)))
     lacking = {
         (s.dataset, s.base)
-        for s in ways.leading()
-        if s.base is not None and not ways.making(s.dataset, s.base)
+        for s in chains.leading()
+        if s.base is not None and not chains.making(s.dataset, s.base)
     }
     said = [(pages.layout.whole(s), why) for s, why in foreign.items() if (s.dataset, s.guid) in lacking]
-    return replace(rest, unreadable=(*found.unreadable, *said))
+    return replace(rest, unreadable=(*contents.unreadable, *said))

@@ -39,14 +39,16 @@ class BucketContents:
     def doubtful(self) -> list[StreamId]:
         """Tell what committed backups are based on, perhaps, and no manifest tells whether it was made
         by us."""
-        ways = ChainIndex(self)
-        return sorted(stream for stream in ways.leading() if stream not in ways.named)
+        chains = ChainIndex(self)
+        return sorted(stream for stream in chains.leading() if stream not in chains.named)
 
     def incomplete(self) -> list[str]:
         """Committed backups of which a stream, or one that it is based on, is gone or foreign."""
-        ways = ChainIndex(self)
+        chains = ChainIndex(self)
         return [
-            m.backup for m in self.manifests if not all(ways.to(part.dataset, part.guid) for part in m.parts)
+            m.backup
+            for m in self.manifests
+            if not all(chains.to(part.dataset, part.guid) for part in m.parts)
         ]
 
 
@@ -57,18 +59,18 @@ class ChainIndex:
     streams of a copy that no manifest names (its backup was pruned) are all that are not foreign.
     """
 
-    def __init__(self, found: BucketContents) -> None:
+    def __init__(self, contents: BucketContents) -> None:
         self.named = {
             StreamId(dataset=part.dataset, guid=part.guid, base=part.base)
-            for manifest in found.manifests
+            for manifest in contents.manifests
             for part in manifest.parts
         }
         known = {(stream.dataset, stream.guid) for stream in self.named}
         self._making: dict[tuple[str, int], list[StreamId]] = {}
         self._real: dict[tuple[str, int], list[StreamId]] = {}
-        for stream in found.whole:
+        for stream in contents.whole:
             copy = (stream.dataset, stream.guid)
-            if stream in self.named or stream not in found.foreign:
+            if stream in self.named or stream not in contents.foreign:
                 self._real.setdefault(copy, []).append(stream)
                 if stream in self.named or copy not in known:
                     self._making.setdefault(copy, []).append(stream)
@@ -80,7 +82,7 @@ class ChainIndex:
     def to(self, dataset: str, guid: int) -> list[StreamId] | None:
         """The streams that make a copy, the full one first; None when one of them is not whole.
 
-        Of several ways the shortest that manifests name. Where none of these is whole any more, of all that
+        Of several chains the shortest that manifests name. Where none of these is whole any more, of all that
         are not foreign: what was lost has been sent again, from another base.
         """
         return _shortest(self._making, dataset, guid) or _shortest(self._real, dataset, guid)
@@ -103,15 +105,15 @@ def _shortest(
     front = [[stream] for stream in making.get((dataset, guid), ())]
     seen = {guid}
     while front:
-        ready = next((way for way in front if way[0].base is None), None)
+        ready = next((chain for chain in front if chain[0].base is None), None)
         if ready:
             return ready
         longer = []
-        for way in front:
-            base = way[0].base
+        for chain in front:
+            base = chain[0].base
             if base is not None and base not in seen:
                 seen.add(base)
-                longer += [[stream, *way] for stream in making.get((dataset, base), ())]
+                longer += [[stream, *chain] for stream in making.get((dataset, base), ())]
         front = longer
     return None
 
@@ -122,26 +124,27 @@ class CommittedPart:
 
     manifest: Manifest
     part: PartPage
-    way: tuple[StreamId, ...]
+    chain: tuple[StreamId, ...]
 
 
-def in_order(found: BucketContents) -> list[CommittedPart]:
+def in_order(contents: BucketContents) -> list[CommittedPart]:
     """Tell what is committed and whole, oldest first.
 
     Within a chain in the order of its streams. Of chains that one is older of which the oldest backup was
     taken first: where clocks were wrong, only which chain comes first may be, too.
     """
-    ways = ChainIndex(found)
+    chains = ChainIndex(contents)
     there = [
-        CommittedPart(manifest, part, tuple(way))
-        for manifest in found.manifests
+        CommittedPart(manifest, part, tuple(chain))
+        for manifest in contents.manifests
         for part in manifest.parts
-        if (way := ways.to(part.dataset, part.guid))
+        if (chain := chains.to(part.dataset, part.guid))
     ]
     begins: dict[StreamId, str] = {}
-    for held in there:
-        begins[held.way[0]] = min(_taken(held.manifest), begins.get(held.way[0], _taken(held.manifest)))
-    return sorted(there, key=lambda h: (begins[h.way[0]], len(h.way), _taken(h.manifest)))
+    for each in there:
+        full, taken = each.chain[0], _taken(each.manifest)
+        begins[full] = min(taken, begins.get(full, taken))
+    return sorted(there, key=lambda c: (begins[c.chain[0]], len(c.chain), _taken(c.manifest)))
 
 
 def _taken(manifest: Manifest) -> str:
@@ -149,34 +152,36 @@ def _taken(manifest: Manifest) -> str:
     return manifest.record.get("taken", "")
 
 
-def inventory_of(found: BucketContents, address: str, rules: S3, now: datetime) -> Inventory:
+def inventory_of(contents: BucketContents, address: str, rules: S3, now: datetime) -> Inventory:
     """The target datasets as a planner needs them. A stream whose chain is broken is no copy.
 
     `rules` say when a full stream is sent again.
     """
-    names = sorted({stream.dataset for stream in (*found.whole, *found.begun)})
-    held = in_order(found)
-    datasets = (_target(n, found, [h for h in held if h.part.dataset == n], rules, now) for n in names)
+    names = sorted({stream.dataset for stream in (*contents.whole, *contents.begun)})
+    committed = in_order(contents)
+    datasets = (
+        _target(n, contents, [c for c in committed if c.part.dataset == n], rules, now) for n in names
+    )
     return Inventory(address=address, datasets=tuple(datasets))
 
 
 def _target(
-    name: str, found: BucketContents, committed: Sequence[CommittedPart], rules: S3, now: datetime
+    name: str, contents: BucketContents, committed: Sequence[CommittedPart], rules: S3, now: datetime
 ) -> TargetDataset:
-    ways = ChainIndex(found)
-    there = {s.guid for s in found.whole if s.dataset == name and ways.to(name, s.guid)}
-    copies = [_copy(held.manifest, held.part) for held in committed]
+    chains = ChainIndex(contents)
+    there = {s.guid for s in contents.whole if s.dataset == name and chains.to(name, s.guid)}
+    copies = [_copy(each.manifest, each.part) for each in committed]
     marked = {copy.guid for copy in copies}
     copies += [ReceivedSnapshot(name=f"guid {guid}", guid=guid) for guid in sorted(there - marked)]
     newest = committed[-1:]
-    sizes = {held.part.guid: held.part.stored for held in committed}
-    going_on = [held.part for held in newest if not _ends(held, found, sizes, rules, now)]
+    sizes = {each.part.guid: each.part.stored for each in committed}
+    going_on = [each.part for each in newest if not _ends(each, contents, sizes, rules, now)]
     return TargetDataset(
         name=name,
         copies=tuple(copies),
         bases=tuple(part.guid for part in going_on),
-        partial=_partial(name, found),
-        encrypted=any(held.part.raw for held in newest),
+        partial=_partial(name, contents),
+        encrypted=any(each.part.raw for each in newest),
         restartable=True,
     )
 
@@ -192,22 +197,22 @@ def _copy(manifest: Manifest, part: PartPage) -> ReceivedSnapshot:
 
 
 def _ends(
-    newest: CommittedPart, found: BucketContents, sizes: Mapping[int, int], rules: S3, now: datetime
+    newest: CommittedPart, contents: BucketContents, sizes: Mapping[int, int], rules: S3, now: datetime
 ) -> bool:
     """Tell whether the chain of the newest copy is to have no more streams."""
-    full, *rest = newest.way
+    full, *rest = newest.chain
     more = sum(sizes.get(stream.guid, 0) for stream in rest)
     return (
         bool(rules.max_chain and len(rest) >= rules.max_chain)
-        or bool(rules.full_every and now - found.whole[full] >= timedelta(seconds=rules.full_every))
+        or bool(rules.full_every and now - contents.whole[full] >= timedelta(seconds=rules.full_every))
         or bool(rules.max_share and more > rules.max_share * sizes.get(full.guid, 0))
     )
 
 
-def _partial(dataset: str, found: BucketContents) -> Partial | None:
+def _partial(dataset: str, contents: BucketContents) -> Partial | None:
     """The newest stream that was begun and is not whole."""
-    open_ = [s for s in found.begun if s.dataset == dataset and s not in found.whole]
-    newest = max(open_, key=lambda s: found.begun[s], default=None)
+    open_ = [s for s in contents.begun if s.dataset == dataset and s not in contents.whole]
+    newest = max(open_, key=lambda s: contents.begun[s], default=None)
     return Partial(token="", guid=newest.guid) if newest else None
 
 

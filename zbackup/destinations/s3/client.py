@@ -31,7 +31,7 @@ PIECE = 256 << 10
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An object as a listing shows it; `size` in bytes. `etag` is another one when it is written anew."""
+    """An object as a listing shows it; `size` in bytes. `etag` is another one when it is written again."""
 
     key: str
     size: int
@@ -97,7 +97,7 @@ class Bucket:
         return self._server.ask("get", key, fetch)
 
     def fetch(self, key: str, size: int, use: Callable[[Fill], Result]) -> Result:
-        """Tell what `use` makes of an object of `size` bytes. It is called anew when the answer breaks off.
+        """Tell what `use` makes of an object of `size` bytes. It is called again when the answer breaks off.
 
         `use` is given what fills a buffer with the object's next bytes. Raise NotFound, VerificationFailed
         when it is of another size, and what `use` raises.

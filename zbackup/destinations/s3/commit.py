@@ -41,14 +41,14 @@ class Committer:
 
     def commit(self, record: Record, parts: Sequence[OutgoingStream], when: str) -> None:
         """Raise VerificationFailed when a part is not whole there; the backup does not count then."""
-        found = self.scan()
+        contents = self.scan()
         pages = []
         for part in parts:
-            ways = [s for s in found.whole if (s.dataset, s.guid) == (part.dataset, part.guid)]
-            exact = [s for s in ways if s.base == part.base]
-            if not ways:
+            streams = [s for s in contents.whole if (s.dataset, s.guid) == (part.dataset, part.guid)]
+            exact = [s for s in streams if s.base == part.base]
+            if not streams:
                 raise VerificationFailed(f"{part.dataset}@{part.name} is not whole at {self.address}")
-            pages.append(self._part(part, (exact or ways)[0]))
+            pages.append(self._part(part, (exact or streams)[0]))
         manifest = Manifest(
             committed=when,
             host=socket.gethostname(),
@@ -58,7 +58,7 @@ class Committer:
         manifest = self._signed(manifest)
         self._write(manifest)
         self._prove(manifest, parts)
-        StreamHeaders(self.pages).mend(s for s in needed_by(found) if s not in found.begun)
+        StreamHeaders(self.pages).mend(s for s in needed_by(contents) if s not in contents.begun)
 
     def _signed(self, manifest: Manifest) -> Manifest:
         return self.pages.signing.sign(manifest) if self.pages.signing.keys is not None else manifest
@@ -77,10 +77,10 @@ class Committer:
     def _prove(self, manifest: Manifest, parts: Sequence[OutgoingStream]) -> None:
         """Once more, now that who looks sees the manifest. Take it back if anything that it needs is gone."""
         try:
-            ways = ChainIndex(self.scan())
+            chains = ChainIndex(self.scan())
             for part, page in zip(parts, manifest.parts, strict=True):
                 stream = StreamId(dataset=page.dataset, guid=page.guid, base=page.base)
-                if ways.to(page.dataset, page.guid) is None or self._page(part, stream) != page:
+                if chains.to(page.dataset, page.guid) is None or self._page(part, stream) != page:
                     raise VerificationFailed(f"{stream} is not whole at {self.address} any more")
         except (VerificationFailed, NotFound) as wrong:
             self._take_back(manifest)
@@ -131,8 +131,8 @@ class Committer:
 
         A stream that no backup needs yet is not whole any more: it is sent again.
         """
-        found = self.scan()
-        if found.unreadable or stream in needed_by(found):
+        contents = self.scan()
+        if contents.unreadable or stream in needed_by(contents):
             return said
         page = self._layout.whole(stream)
         try:

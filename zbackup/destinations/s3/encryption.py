@@ -3,7 +3,7 @@ instance's key.
 
 A segment's nonce is made from its number and its content by HMAC: two contents never share one, and the
 same content gives the same object when it is sent again. Its associated data names the stream, the number
-and whether it is the last: a segment in the wrong place does not open.
+and whether it is the last: a segment in the wrong position does not open.
 """
 
 import base64
@@ -126,10 +126,10 @@ class DataKey:
 
         `digest` is its SHA-256.
         """
-        place = _place(self.stream, number, last)
-        nonce = hmac.digest(_derived(self.key, b"nonce"), place + digest, "sha256")[:NONCE]
+        position = _position(self.stream, number, last)
+        nonce = hmac.digest(_derived(self.key, b"nonce"), position + digest, "sha256")[:NONCE]
         encryptor = Cipher(AES(self.key), GCM(nonce)).encryptor()
-        encryptor.authenticate_additional_data(place)
+        encryptor.authenticate_additional_data(position)
         for some in _steps(segment[NONCE:-TAG]):
             encryptor.update_into(some, some)
         encryptor.finalize()
@@ -139,7 +139,7 @@ class DataKey:
     def opening(self, number: int, last: bool, nonce: bytes) -> "Opening":
         """Tell what decrypts that segment, as it comes."""
         decryptor = Cipher(AES(self.key), GCM(nonce)).decryptor()
-        decryptor.authenticate_additional_data(_place(self.stream, number, last))
+        decryptor.authenticate_additional_data(_position(self.stream, number, last))
         return Opening(decryptor, f"segment {number} of {self.stream}")
 
     def mac(self, page: bytes, purpose: bytes = b"page") -> str:
@@ -188,5 +188,5 @@ def _derived(key: bytes, purpose: bytes) -> bytes:
     return hmac.digest(key, b"zbackup " + purpose, "sha256")
 
 
-def _place(stream: str, number: int, last: bool) -> bytes:
+def _position(stream: str, number: int, last: bool) -> bytes:
     return f"zbackup segment 1\n{stream}\n{number}\n{int(last)}".encode()

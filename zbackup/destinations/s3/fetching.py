@@ -42,7 +42,7 @@ LEAST_ROOM = 64 << 20
 that says more gets fewer of them."""
 
 
-def fetch(way: StreamAccess, page: StreamIndex, meter: Meter) -> Iterator[memoryview]:
+def fetch(access: StreamAccess, page: StreamIndex, meter: Meter) -> Iterator[memoryview]:
     """The send stream, in order. A segment is proven to be what was stored before a byte of it is given.
 
     What is given is overwritten when the next is asked for. There are (`parallel` + 1) buffers at most. Raise
@@ -50,34 +50,34 @@ def fetch(way: StreamAccess, page: StreamIndex, meter: Meter) -> Iterator[memory
     """
     tree, whole = hashlib.sha256(), hashlib.sha256()
     last = len(page.segments) - 1
-    for number, (content, digest) in enumerate(_proven(way, page, range(last + 1), meter)):
+    for number, (content, digest) in enumerate(_proven(access, page, range(last + 1), meter)):
         tree.update(digest)
         if page.sha256:
             whole.update(content)
         if number == last:
-            _require_whole(way, page, tree.digest(), whole.digest())
+            _require_whole(access, page, tree.digest(), whole.digest())
         yield content
 
 
-def fetch_some(way: StreamAccess, page: StreamIndex, numbers: range, meter: Meter) -> Iterator[memoryview]:
+def fetch_some(access: StreamAccess, page: StreamIndex, numbers: range, meter: Meter) -> Iterator[memoryview]:
     """Fetch what these segments hold of the send stream, each proven, as with fetch()."""
-    return (content for content, _ in _proven(way, page, numbers, meter))
+    return (content for content, _ in _proven(access, page, numbers, meter))
 
 
 def _proven(
-    way: StreamAccess, page: StreamIndex, numbers: range, meter: Meter
+    access: StreamAccess, page: StreamIndex, numbers: range, meter: Meter
 ) -> Iterator[tuple[memoryview, bytes]]:
     """Tell what the segments hold, and the SHA-256 of it."""
     pace = Pace(meter)
     ahead: deque[tuple[bytearray, Future[bytes]]] = deque()
     waiting = iter(numbers)
-    spare = _buffers(way, page, len(numbers))
-    with ThreadPoolExecutor(way.parallel, thread_name_prefix="segment") as pool:
+    spare = _buffers(access, page, len(numbers))
+    with ThreadPoolExecutor(access.parallel, thread_name_prefix="segment") as pool:
         try:
             for number in numbers:
                 while (following := next(waiting, None) if spare else None) is not None:
                     buffer = spare.pop()
-                    ahead.append((buffer, pool.submit(_get, way, page, following, buffer)))
+                    ahead.append((buffer, pool.submit(_get, access, page, following, buffer)))
                 buffer, getting = ahead.popleft()
                 digest = getting.result()
                 with memoryview(buffer)[: page.segments[number].plain] as content:
@@ -88,43 +88,43 @@ def _proven(
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _buffers(way: StreamAccess, page: StreamIndex, count: int) -> list[bytearray]:
+def _buffers(access: StreamAccess, page: StreamIndex, count: int) -> list[bytearray]:
     size = max((segment.plain for segment in page.segments), default=0)
-    room = (way.parallel + 1) * max(LEAST_ROOM, way.usual)
-    return [bytearray(size) for _ in range(min(way.parallel + 1, count, max(1, room // max(size, 1))))]
+    room = (access.parallel + 1) * max(LEAST_ROOM, access.usual)
+    return [bytearray(size) for _ in range(min(access.parallel + 1, count, max(1, room // max(size, 1))))]
 
 
-def _require_whole(way: StreamAccess, page: StreamIndex, tree: bytes, whole: bytes) -> None:
+def _require_whole(access: StreamAccess, page: StreamIndex, tree: bytes, whole: bytes) -> None:
     if (page.tree_sha256 or tree, page.sha256 or whole) != (tree, whole):
-        raise VerificationFailed(f"{way.stream} at {way.bucket.address} is not the stream it was")
+        raise VerificationFailed(f"{access.stream} at {access.bucket.address} is not the stream it was")
 
 
-def _get(way: StreamAccess, page: StreamIndex, number: int, buffer: bytearray) -> bytes:
+def _get(access: StreamAccess, page: StreamIndex, number: int, buffer: bytearray) -> bytes:
     """Fill the buffer with what the segment holds of the send stream, and return its SHA-256."""
     segment = page.segments[number]
     last = number == len(page.segments) - 1
-    key = way.layout.segment(way.stream, number, segment.sha256)
-    opening = partial(way.key.opening, number, last) if way.key else None
+    key = access.layout.segment(access.stream, number, segment.sha256)
+    opening = partial(access.key.opening, number, last) if access.key else None
 
     def use(fill: Fill) -> None:
         inside = _Inside(fill, segment.size, opening)
         with memoryview(buffer)[: segment.plain] as room:
-            if way.begun.compression == "zstd":
+            if access.begun.compression == "zstd":
                 problem = _expand(inside, room)
             else:
                 inside.readinto(room)
                 problem = ""
         if inside.end() != segment.sha256:
-            raise VerificationFailed(f"{way.bucket.address}/{key} is not what was stored: it is damaged")
+            raise VerificationFailed(f"{access.bucket.address}/{key} is not what was stored: it is damaged")
         inside.require_opened()
         if problem:
-            raise VerificationFailed(f"{way.bucket.address}/{key} {problem}")
+            raise VerificationFailed(f"{access.bucket.address}/{key} {problem}")
 
     try:
-        way.bucket.fetch(key, segment.size, use)
+        access.bucket.fetch(key, segment.size, use)
     except NotFound as missing:
         raise VerificationFailed(f"a segment is gone: {missing}") from missing
-    if way.key is None and way.begun.compression == "none":
+    if access.key is None and access.begun.compression == "none":
         return segment.sha256
     with memoryview(buffer)[: segment.plain] as content:
         return hashlib.sha256(content).digest()
@@ -207,24 +207,24 @@ def check_page(page: StreamIndex, key: DataKey | None, where: str) -> None:
         raise VerificationFailed(f"the stream index {where} is inconsistent (sizes or hashes): damaged")
 
 
-def rest(way: StreamAccess, page: StreamIndex, token: str, meter: Meter) -> Iterator[Bytes]:
+def rest(access: StreamAccess, page: StreamIndex, token: str, meter: Meter) -> Iterator[Bytes]:
     """Raise NotResumable, before the first bytes, when the token is not of this stream."""
     point = resume_point(token)
-    if point.guid != way.stream.guid:
-        raise NotResumable(f"what was cut off is not {way.stream}")
+    if point.guid != access.stream.guid:
+        raise NotResumable(f"what was cut off is not {access.stream}")
     looking = Meter(limit=meter.limit, stop=meter.stop)
-    begin = beginning(Pieces(iter((memoryview(_segment(way, page, 0, looking)),))))
-    number, at = _start(way, page, begin, point, looking)
-    log.info("s3.fetch_resumed", stream=str(way.stream), segment=number, segments=len(page.segments))
+    begin = beginning(Pieces(iter((memoryview(_segment(access, page, 0, looking)),))))
+    number, at = _start(access, page, begin, point, looking)
+    log.info("s3.fetch_resumed", stream=str(access.stream), segment=number, segments=len(page.segments))
     before = sum(segment.plain for segment in page.segments[:number])
     further = replace(meter, moved=lambda count: meter.moved(before + count))
-    source = Pieces(fetch_some(way, page, range(number, len(page.segments)), further))
+    source = Pieces(fetch_some(access, page, range(number, len(page.segments)), further))
     source.skip(at)
     return resumed(begin, point, source)
 
 
 def _start(
-    way: StreamAccess, page: StreamIndex, begin: bytes, point: ResumePoint, meter: Meter
+    access: StreamAccess, page: StreamIndex, begin: bytes, point: ResumePoint, meter: Meter
 ) -> tuple[int, int]:
     """The segment to go on from, and where in it a record begins that is before all that is needed.
 
@@ -236,13 +236,13 @@ def _start(
     number = sum(end <= point.passed for end in ends)
     number, step = min(number, len(page.segments) - 1), 1
     while number > 0:
-        found = first_placed(_segment(way, page, number, meter), order, point.guid)
+        found = first_placed(_segment(access, page, number, meter), order, point.guid)
         if found and found[1] < needed:
             return number, found[0]
         number, step = number - step, step * 2
     return 0, 0
 
 
-def _segment(way: StreamAccess, page: StreamIndex, number: int, meter: Meter) -> bytes:
+def _segment(access: StreamAccess, page: StreamIndex, number: int, meter: Meter) -> bytes:
     one = range(number, number + 1)
-    return b"".join(bytes(content) for content in fetch_some(way, page, one, meter))
+    return b"".join(bytes(content) for content in fetch_some(access, page, one, meter))

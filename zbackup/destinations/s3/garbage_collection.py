@@ -43,27 +43,27 @@ class Collector:
         Raise Refused, with the date, while something of it is locked, and VerificationFailed where others
         could not be brought back without it, or nobody knows; nothing was changed then.
         """
-        found = self.scan()
-        self._require_readable(found)
-        self._require_others_intact(found, backup, name)
-        mine = needed_by(found) - needed_by(found, without=backup)
+        contents = self.scan()
+        self._require_readable(contents)
+        self._require_others_intact(contents, backup, name)
+        mine = needed_by(contents) - needed_by(contents, without=backup)
         manifest = self.pages.layout.manifest(backup)
         for key in (manifest, *(self.pages.layout.whole(stream) for stream in mine)):
             if why := self._locked(key):
                 raise Refused(f"{name}: {why}")
         self._bucket.erase(manifest)
         self.pages.known.pop(manifest, None)
-        self.delete(mine, found.without(backup))
+        self.delete(mine, contents.without(backup))
 
     def delete(
-        self, streams: Iterable[StreamId], found: BucketContents, quiet: datetime | None = None
+        self, streams: Iterable[StreamId], contents: BucketContents, quiet: datetime | None = None
     ) -> None:
-        """Streams that nobody needed when `found` was seen; with `quiet` only what was written before it.
+        """Streams that nobody needed when `contents` were seen; with `quiet` only what was written before it.
 
-        The longest way from a full stream first, so that what is left has its base.
+        The longest chain first, so that what is left has its base.
         """
         layout = self.pages.layout
-        known = {layout.manifest(manifest.backup) for manifest in found.manifests}
+        known = {layout.manifest(manifest.backup) for manifest in contents.manifests}
 
         def old(written: datetime) -> bool:
             return quiet is None or written < quiet
@@ -92,9 +92,9 @@ class Collector:
         self._bucket.erase(key)
         if all(e.key in known for e in self._bucket.list(layout.backups) if layout.backup_of(e.key)):
             return False
-        found = self.scan()
-        whole = {**found.whole, stream: datetime.max.replace(tzinfo=UTC)}
-        if not found.unreadable and stream not in needed_by(replace(found, whole=whole)):
+        contents = self.scan()
+        whole = {**contents.whole, stream: datetime.max.replace(tzinfo=UTC)}
+        if not contents.unreadable and stream not in needed_by(replace(contents, whole=whole)):
             return False
         if page:
             self._bucket.put(key, page, sha256(page).digest())
@@ -103,9 +103,9 @@ class Collector:
         )
         return True
 
-    def forget(self, found: BucketContents) -> None:
+    def forget(self, contents: BucketContents) -> None:
         """Take away the manifests of backups whose commit was taken back, but those that are locked."""
-        for backup in found.withdrawn:
+        for backup in contents.withdrawn:
             try:
                 self._bucket.erase(self.pages.layout.manifest(backup))
             except BucketRefused as locked:
@@ -113,28 +113,29 @@ class Collector:
                 continue
             self.pages.known.pop(self.pages.layout.manifest(backup), None)
 
-    def orphans(self, found: BucketContents, now: datetime) -> list[StreamId]:
+    def orphans(self, contents: BucketContents, now: datetime) -> list[StreamId]:
         """Streams that no backup needs, and that nobody has written to for a day.
 
         What was begun after the newest commit may be parts of one backup: they are left as long as any of
         them is written to. Where a committed backup lacks a stream, nobody knows which others it needs: all
         of its datasets' are left.
         """
-        self._require_readable(found)
-        broken = set(found.incomplete())
-        unsure = {part.dataset for m in found.manifests if m.backup in broken for part in m.parts}
-        unneeded = {s for s in (*found.whole, *found.begun) if s.dataset not in unsure} - needed_by(found)
-        written = {stream: self._written(found, stream) for stream in unneeded}
-        last = max((at for s, at in found.whole.items() if s not in unneeded), default=None)
+        self._require_readable(contents)
+        broken = set(contents.incomplete())
+        unsure = {part.dataset for m in contents.manifests if m.backup in broken for part in m.parts}
+        sure = {s for s in (*contents.whole, *contents.begun) if s.dataset not in unsure}
+        unneeded = sure - needed_by(contents)
+        written = {stream: self._written(contents, stream) for stream in unneeded}
+        last = max((at for s, at in contents.whole.items() if s not in unneeded), default=None)
         open_ = [s for s in unneeded if last is None or written[s] > last]
         busy = any(now - written[stream] < QUIET for stream in open_)
         return sorted(
             stream for stream, at in written.items() if now - at >= QUIET and not (busy and stream in open_)
         )
 
-    def _written(self, found: BucketContents, stream: StreamId) -> datetime:
+    def _written(self, contents: BucketContents, stream: StreamId) -> datetime:
         """Tell when something of the stream was last written."""
-        pages = [at[stream] for at in (found.whole, found.begun) if stream in at]
+        pages = [at[stream] for at in (contents.whole, contents.begun) if stream in at]
         segments = (entry.written for entry in self._bucket.list(self.pages.layout.segments(stream)))
         return max((*pages, *segments))
 
@@ -144,18 +145,18 @@ class Collector:
         except NotFound:
             return ""
 
-    def _require_readable(self, found: BucketContents) -> None:
-        for key, problem in found.unreadable[:1]:
+    def _require_readable(self, contents: BucketContents) -> None:
+        for key, problem in contents.unreadable[:1]:
             raise VerificationFailed(
                 f"{self._bucket.address}/{key} cannot be read, so that nobody knows which streams it "
                 f"needs, and none is taken away: {problem}"
             )
 
-    def _require_others_intact(self, found: BucketContents, backup: str, name: str) -> None:
+    def _require_others_intact(self, contents: BucketContents, backup: str, name: str) -> None:
         """Raise VerificationFailed where a chain is broken, or would be taken for it without this backup."""
-        mine = {part.dataset for m in found.manifests if m.backup == backup for part in m.parts}
-        others = found.without(backup)
-        broken = set(found.incomplete()) - {backup}
+        mine = {part.dataset for m in contents.manifests if m.backup == backup for part in m.parts}
+        others = contents.without(backup)
+        broken = set(contents.incomplete()) - {backup}
         near = [m for m in others.manifests if m.backup in broken and mine & {p.dataset for p in m.parts}]
         for lacking in near[:1]:
             raise VerificationFailed(
@@ -163,9 +164,9 @@ class Collector:
                 "which others it needs; bring it back (an older version of the object may do), or delete the "
                 f"manifest {self._bucket.address}/{self.pages.layout.manifest(lacking.backup)}"
             )
-        more = set(others.doubtful()) - set(found.doubtful()) if self.pages.signed_only else set()
+        more = set(others.doubtful()) - set(contents.doubtful()) if self.pages.signed_only else set()
         why = {s: text for s in more if (text := self._foreign(s))}
-        after = replace(others, foreign=found.foreign | why.keys())
+        after = replace(others, foreign=contents.foreign | why.keys())
         lost = set(after.incomplete()) - broken
         for called in [m.called for m in others.manifests if m.backup in lost][:1]:
             raise VerificationFailed(

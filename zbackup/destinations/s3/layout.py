@@ -32,8 +32,8 @@ class StreamId:
     base: int | None
 
     def __str__(self) -> str:
-        way = "full" if self.base is None else f"from-{self.base}"
-        return f"{self.dataset}/@{self.guid}-{way}"
+        kind = "full" if self.base is None else f"from-{self.base}"
+        return f"{self.dataset}/@{self.guid}-{kind}"
 
     def __lt__(self, other: "StreamId") -> bool:
         """In order; of one snapshot the full stream first."""

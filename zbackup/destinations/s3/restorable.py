@@ -17,20 +17,20 @@ from zbackup.model.snapshot import Snapshot
 _LACKING = "a stream that it needs is gone or damaged: zbackup verify --at says which"
 
 
-def copies_of(found: BucketContents, address: str, *, keyless: bool) -> Copies:
+def copies_of(contents: BucketContents, address: str, *, keyless: bool) -> Copies:
     """The committed backups of which every stream is there. `keyless`: no key is here to prove signatures by.
 
     Their snapshots are what a receiver would have, as a receiver names them; `createtxg` is their order here.
     """
-    held = in_order(found)
+    committed = in_order(contents)
     by_backup: dict[str, dict[int, CommittedPart]] = {}
-    for one in held:
+    for one in committed:
         by_backup.setdefault(one.manifest.record.get("backup", ""), {})[one.part.guid] = one
-    needed = Counter(stream for one in held for stream in one.way)
-    backups, unreadable = [], list(found.unreadable)
+    needed = Counter(stream for one in committed for stream in one.chain)
+    backups, unreadable = [], list(contents.unreadable)
     if not unreadable:
         # Else that is why, perhaps.
-        unreadable += [(name, _LACKING) for name in found.incomplete()]
+        unreadable += [(name, _LACKING) for name in contents.incomplete()]
     for rank, (name, there) in enumerate(by_backup.items(), 1):
         manifest = next(iter(there.values())).manifest
         if not all(part.guid in there for part in manifest.parts):
@@ -41,10 +41,10 @@ def copies_of(found: BucketContents, address: str, *, keyless: bool) -> Copies:
             unreadable.append((name, str(problem)))
             continue
         parts = [there[part.guid] for part in manifest.parts]
-        shown = tuple(_snapshot(record, one, rank, alone=needed[one.way[-1]] == 1) for one in parts)
+        shown = tuple(_snapshot(record, one, rank, alone=needed[one.chain[-1]] == 1) for one in parts)
         backups.append(Backup(record=record, snapshots=shown))
     unproven = ""
-    if keyless and any(manifest.encryption for manifest in found.manifests):
+    if keyless and any(manifest.encryption for manifest in contents.manifests):
         unproven = f"backups at {address} are signed, and this host cannot tell forged ones: give it the key"
     return Copies(tuple(backups), tuple(unreadable), unproven=unproven)
 
@@ -59,32 +59,32 @@ def _record(manifest: Manifest) -> Record:
     return record
 
 
-def _snapshot(record: Record, held: CommittedPart, rank: int, *, alone: bool) -> Snapshot:
+def _snapshot(record: Record, committed: CommittedPart, rank: int, *, alone: bool) -> Snapshot:
     """`alone`: no other backup needs its stream."""
     return Snapshot(
-        dataset=held.part.dataset,
-        name=held.part.snapshot,
-        guid=held.part.guid,
+        dataset=committed.part.dataset,
+        name=committed.part.snapshot,
+        guid=committed.part.guid,
         createtxg=rank,
         created=record.taken,
-        used=held.part.stored if alone else 0,
-        written=held.part.stored,
+        used=committed.part.stored if alone else 0,
+        written=committed.part.stored,
     )
 
 
-def legs_to(
-    found: BucketContents, wanted: Sequence[Snapshot], named: Callable[[StreamId], str]
+def steps_to(
+    contents: BucketContents, wanted: Sequence[Snapshot], named: Callable[[StreamId], str]
 ) -> list[StreamStep]:
     """The streams that bring these copies of one dataset. Where none leads on from one, a full one is next.
 
     `named` is what the snapshot is called that a stream makes. Raise VerificationFailed when one is gone.
     """
-    known = {(p.dataset, p.guid): p.snapshot for m in found.manifests for p in m.parts}
-    ways = ChainIndex(found)
+    known = {(p.dataset, p.guid): p.snapshot for m in contents.manifests for p in m.parts}
+    chains = ChainIndex(contents)
     stream_steps: list[StreamStep] = []
     before: list[StreamId] = []
     for copy in wanted:
-        streams = ways.to(copy.dataset, copy.guid)
+        streams = chains.to(copy.dataset, copy.guid)
         if streams is None:
             raise VerificationFailed(f"a stream that {copy} needs is gone")
         goes_on = streams[: len(before)] == before
@@ -96,15 +96,15 @@ def legs_to(
     return stream_steps
 
 
-def needed_by(found: BucketContents, without: str = "") -> set[StreamId]:
+def needed_by(contents: BucketContents, without: str = "") -> set[StreamId]:
     """The streams that committed backups need, but for the backup `without`.
 
     All streams that lead to one of their copies, also where another is missing: rather too many.
     """
     leading: dict[tuple[str, int], list[StreamId]] = {}
-    for stream in found.whole:
+    for stream in contents.whole:
         leading.setdefault((stream.dataset, stream.guid), []).append(stream)
-    others = [m for m in found.manifests if m.record.get("backup") != without]
+    others = [m for m in contents.manifests if m.record.get("backup") != without]
     waiting = [(part.dataset, part.guid) for manifest in others for part in manifest.parts]
     seen = set(waiting)
     needed: set[StreamId] = set()

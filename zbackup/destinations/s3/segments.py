@@ -1,9 +1,9 @@
 """Memory for segments: bounded, and used again, since new memory is cleared first, by kernel and Python.
 
-A stream on its way into the bucket: cut, compressed, encrypted, hashed, several pieces at a time.
+A stream on its way into the bucket: cut, compressed, encrypted, hashed, several pieces of one size at a time.
 
-Each segment holds so many bytes of the send stream and is worked on alone and in its own buffer, so that
-memory is bounded by (`parallel` + 1) buffers, and a segment that failed is sent again without the others.
+Each segment holds that many bytes of the send stream, and is worked on alone and in its own buffer: memory
+is bounded by (`parallel` + 1) buffers, and a segment that failed is sent again without the others.
 """
 
 import hashlib
@@ -142,7 +142,7 @@ def is_worth_compressing(sample: memoryview) -> bool:
 
 
 def store(
-    way: StreamAccess, pieces: Iterator[Piece], buffers: Buffers, present: Mapping[tuple[int, bytes], int]
+    access: StreamAccess, pieces: Iterator[Piece], buffers: Buffers, present: Mapping[tuple[int, bytes], int]
 ) -> StreamIndex:
     """Put every piece into the bucket but those of the same content that are `present`, by their size.
 
@@ -158,20 +158,20 @@ def store(
         tree.update(digest)
         segments.append(segment)
 
-    with _workers(way.parallel) as submit:
+    with _workers(access.parallel) as submit:
         for piece in pieces:
-            under_way.append(submit(partial(_put, way, piece, buffers, present)))
+            under_way.append(submit(partial(_put, access, piece, buffers, present)))
             while under_way and under_way[0].done():
                 settle()
         while under_way:
             settle()
     page = StreamIndex(
-        begun=way.begun,
+        begun=access.begun,
         size=sum(segment.plain for segment in segments),
         tree_sha256=tree.digest(),
         segments=tuple(segments),
     )
-    return page.model_copy(update={"signature": way.key.mac(page.to_sign())}) if way.key else page
+    return page.model_copy(update={"signature": access.key.mac(page.to_sign())}) if access.key else page
 
 
 @contextmanager
@@ -204,23 +204,23 @@ def _workers(parallel: int) -> Iterator[Callable[[Callable[[], Stored]], Future[
 
 
 def _put(
-    way: StreamAccess, piece: Piece, buffers: Buffers, present: Mapping[tuple[int, bytes], int]
+    access: StreamAccess, piece: Piece, buffers: Buffers, present: Mapping[tuple[int, bytes], int]
 ) -> Stored:
     try:
         with piece.content() as content:
             plain, size = hashlib.sha256(content).digest(), len(content)
         digest = plain
-        if way.begun.compression == "zstd":
+        if access.begun.compression == "zstd":
             _compress(piece)
             with piece.content() as content:
                 digest = hashlib.sha256(content).digest()
         body = piece.buffer
-        if way.key:
+        if access.key:
             with memoryview(body) as view:
-                way.key.encrypt(piece.number, piece.last, view, digest)
+                access.key.encrypt(piece.number, piece.last, view, digest)
                 digest = hashlib.sha256(view).digest()
         if present.get((piece.number, digest)) != len(body):
-            way.bucket.put(way.layout.segment(way.stream, piece.number, digest), body, digest)
+            access.bucket.put(access.layout.segment(access.stream, piece.number, digest), body, digest)
         return Segment(size=len(body), plain=size, sha256=digest), plain
     finally:
         buffers.give(piece.buffer)

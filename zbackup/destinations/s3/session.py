@@ -26,7 +26,7 @@ from zbackup.destinations.s3.layout import Layout, StreamId, segment_of
 from zbackup.destinations.s3.log_archive import S3Logs
 from zbackup.destinations.s3.manifest_schema import StreamHeader, StreamIndex, to_json
 from zbackup.destinations.s3.manifest_store import ManifestStore
-from zbackup.destinations.s3.restorable import copies_of, legs_to, needed_by
+from zbackup.destinations.s3.restorable import copies_of, needed_by, steps_to
 from zbackup.destinations.s3.segments import Buffers, Piece, StreamAccess, cut, is_worth_compressing, store
 from zbackup.destinations.s3.settings import StorageSettings, require_stream
 from zbackup.destinations.s3.stream_headers import StreamHeaders
@@ -72,19 +72,19 @@ class S3Session:
         self.logs.remove(file)
 
     def inventory(self) -> Inventory:
-        found = self.found()
-        for key, problem in found.unreadable[:1]:
+        contents = self.contents()
+        for key, problem in contents.unreadable[:1]:
             raise VerificationFailed(f"{self.bucket.address}/{key}: {problem}")
-        return inventory_of(found, self.address, self.storing.table, self.now())
+        return inventory_of(contents, self.address, self.storing.table, self.now())
 
-    def found(self) -> BucketContents:
+    def contents(self) -> BucketContents:
         return scan(self.pages, self.storing.table.uploads)
 
     def copies(self) -> Copies:
-        return copies_of(self.found(), self.address, keyless=self.storing.keys is None)
+        return copies_of(self.contents(), self.address, keyless=self.storing.keys is None)
 
     def stream_steps(self, wanted: Sequence[Snapshot]) -> Sequence[StreamStep]:
-        return legs_to(self.found(), wanted, self._called)
+        return steps_to(self.contents(), wanted, self._called)
 
     def size(self, step: StreamStep) -> int:
         stream = _stream_of(step)
@@ -100,8 +100,8 @@ class S3Session:
     def fetch(self, step: StreamStep, token: str, receiver: Command, meter: Meter) -> int:
         stream = _stream_of(step)
         page = self.pages.committed(stream)
-        way = self._opened(stream, page)
-        contents = rest(way, page, token, meter) if token else fetch(way, page, meter)
+        access = self._opened(stream, page)
+        contents = rest(access, page, token, meter) if token else fetch(access, page, meter)
         first = next(contents)  # What cannot be had is known before anything is received.
         with writing(receiver) as write:
             count = 0
@@ -125,20 +125,20 @@ class S3Session:
         return verifier.verify(scan(replace(self.pages, cache=NO_CACHE), self.storing.table.uploads))
 
     def orphans(self) -> tuple[str, ...]:
-        streams = self._collector.orphans(self.found(), self._now())
+        streams = self._collector.orphans(self.contents(), self._now())
         return (*map(str, streams), *map(orphan, leftovers(self)))
 
     def collect_garbage(self) -> tuple[str, ...]:
-        now, found = self._now(), self.found()
-        orphans = self._collector.orphans(found, now)
-        self._collector.delete(orphans, found, now - QUIET)
-        self._collector.forget(found)
-        StreamHeaders(self.pages).mend(needed_by(found))
+        now, contents = self._now(), self.contents()
+        orphans = self._collector.orphans(contents, now)
+        self._collector.delete(orphans, contents, now - QUIET)
+        self._collector.forget(contents)
+        StreamHeaders(self.pages).mend(needed_by(contents))
         return (*map(str, orphans), *remove_leftovers(self))
 
     @property
     def _collector(self) -> Collector:
-        return Collector(self.pages, self.found)
+        return Collector(self.pages, self.contents)
 
     def _now(self) -> datetime:
         """Return the time by the server's clock, which says when something was written: this host's may be
@@ -157,8 +157,8 @@ class S3Session:
             if len(first.buffer) > buffers.front + buffers.back:
                 with first.content() as content:
                     require_stream(content, part)
-                way = self._going_on(stream, begun) if begun else self._beginning(stream, part, first)
-                page = store(way, following((first,), pieces), buffers, self._present(stream))
+                access = self._going_on(stream, begun) if begun else self._beginning(stream, part, first)
+                page = store(access, following((first,), pieces), buffers, self._present(stream))
         # Only now is it known that the sender came to its end.
         if page is None:
             raise VerificationFailed("what was to be stored is empty, and no ZFS send stream")
@@ -173,7 +173,7 @@ class S3Session:
         try:
             begun = StreamHeaders(self.pages).own(stream)
         except VerificationFailed as wrong:
-            log.warning("s3.stream_begun_anew", stream=ascii(str(stream)), reason=str(wrong))
+            log.warning("s3.stream_begun_again", stream=ascii(str(stream)), reason=str(wrong))
             return None
         if begun is None or begun.segment_size > max(self.storing.table.segment, LEAST_ROOM):
             return None
@@ -191,14 +191,14 @@ class S3Session:
         return fetch(self._opened(stream, page), page, meter)
 
     def _opened(self, stream: StreamId, page: StreamIndex) -> StreamAccess:
-        return self._way(stream, page.begun, self._key(stream, page.begun))
+        return self._access(stream, page.begun, self._key(stream, page.begun))
 
     def _key(self, stream: StreamId, header: StreamHeader) -> DataKey | None:
         return self.pages.signing.open_stream(stream, header, f"{self.address}: {stream}")
 
     def abort(self, dataset: str) -> None:
-        found = self.found()
-        for stream in [s for s in found.begun if s.dataset == dataset and s not in found.whole]:
+        contents = self.contents()
+        for stream in [s for s in contents.begun if s.dataset == dataset and s not in contents.whole]:
             try:
                 for entry in self.bucket.list(self.layout.segments(stream)):
                     if self.layout.is_segment(stream, entry.key):
@@ -209,14 +209,14 @@ class S3Session:
                 log.warning("s3.stream_stays", stream=str(stream), error=str(refused))
 
     def commit(self, record: Record, parts: Sequence[OutgoingStream], when: str) -> None:
-        Committer(self.pages, self.address, self.found).commit(record, parts, when)
+        Committer(self.pages, self.address, self.contents).commit(record, parts, when)
 
     def _going_on(self, stream: StreamId, begun: StreamHeader) -> StreamAccess:
         log.info("s3.stream_continued", stream=str(stream), host=begun.host)
         # Written once more as it is: somebody works on it, and whoever collects garbage sees that.
         body = to_json(begun)
         self.bucket.put(self.layout.begun(stream), body, hashlib.sha256(body).digest())
-        return self._way(stream, begun, self._key(stream, begun))
+        return self._access(stream, begun, self._key(stream, begun))
 
     def _beginning(self, stream: StreamId, part: OutgoingStream, first: Piece) -> StreamAccess:
         begun = StreamHeader(
@@ -238,7 +238,7 @@ class S3Session:
             if self._is_taken(stream):
                 raise Taken(f"another zbackup has just begun to store {stream} at {self.address}")
             self.bucket.put(self.layout.begun(stream), body, hashlib.sha256(body).digest())
-        return self._way(stream, begun, key)
+        return self._access(stream, begun, key)
 
     def _is_taken(self, stream: StreamId) -> bool:
         try:
@@ -253,7 +253,7 @@ class S3Session:
                 return "zstd" if not part.raw and is_worth_compressing(content) else "none"
         return self.storing.table.compression
 
-    def _way(self, stream: StreamId, begun: StreamHeader, key: DataKey | None) -> StreamAccess:
+    def _access(self, stream: StreamId, begun: StreamHeader, key: DataKey | None) -> StreamAccess:
         return StreamAccess(
             bucket=self.bucket,
             layout=self.layout,

@@ -30,16 +30,16 @@ class Verifier:
     read: Callable[[StreamId], int] | None
     _known: dict[StreamId, "_Verified"] = field(default_factory=dict)
 
-    def verify(self, found: BucketContents) -> Iterator[Checked]:
+    def verify(self, contents: BucketContents) -> Iterator[Checked]:
         """One after the other, also those of which streams are gone; not one that is pruned meanwhile."""
-        ways = ChainIndex(found)
-        for key in found.strange[:SHOWN]:
-            log.warning("s3.strange_object", key=ascii(key)[1:-1], of=len(found.strange))
-        for manifest in sorted(found.manifests, key=lambda m: m.record.get("taken", "")):
+        chains = ChainIndex(contents)
+        for key in contents.strange[:SHOWN]:
+            log.warning("s3.strange_object", key=ascii(key)[1:-1], of=len(contents.strange))
+        for manifest in sorted(contents.manifests, key=lambda m: m.record.get("taken", "")):
             problems: list[str] = []
             read = 0
             for part in manifest.parts:
-                streams = ways.to(part.dataset, part.guid)
+                streams = chains.to(part.dataset, part.guid)
                 if streams is None:
                     problems.append(f"a stream of {part.dataset}@{part.snapshot} or of its bases is gone")
                 for stream in streams or ():

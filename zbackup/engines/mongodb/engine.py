@@ -8,7 +8,7 @@ from pathlib import Path
 from zbackup.config.lock import Lock
 from zbackup.engines.marker_file import MarkerFile
 from zbackup.engines.mongodb.lock.heal import heal, marker_file
-from zbackup.engines.mongodb.lock.lock import TakenLock, hold
+from zbackup.engines.mongodb.lock.lock import TakenLock, locked
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server import assess
 from zbackup.engines.mongodb.server.connection import PrivilegeMissing, connect
@@ -57,8 +57,8 @@ class MongoEngine:
     def consistent(self, facts: ServerFacts, kind: LockKind) -> Iterator[TakenLock]:
         """See engines.base.Engine. An account that may lock but not unlock is found out before, not after."""
         self.require_privileges(facts, kind)
-        with hold(self.connect, self.lock, kind, self._note, oplog=bool(facts.position)) as held:
-            yield held
+        with locked(self.connect, self.lock, kind, self._note, oplog=bool(facts.position)) as lock:
+            yield lock
 
     @property
     def _note(self) -> MarkerFile[str]:

@@ -1,6 +1,6 @@
 """MySQL, Percona Server and MariaDB. engine is the front door.
 
-Rooms: server (a running server), lock (held still for a snapshot), binlog (files, read without a server),
+Rooms: server (a running server), lock (taken for a snapshot), binlog (files, read without a server),
 clone (a server on a clone's files), recovery (replay to a target), archive (the log while it is written),
 copy (tables back into production), undo (of one transaction).
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from zbackup.config.lock import Lock
 from zbackup.engines.marker_file import MarkerFile
 from zbackup.engines.mysql.lock import applier
-from zbackup.engines.mysql.lock.lock import STOPS_COMMITS, TakenLock, hold
+from zbackup.engines.mysql.lock.lock import STOPS_COMMITS, TakenLock, locked
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.plain_log.plain_log import PlainLog
 from zbackup.engines.mysql.plain_log.snapshots import REPLICA, lock_with_copy, require_whole, with_copy
@@ -67,30 +67,30 @@ class MysqlEngine:
     @contextmanager
     def consistent(self, facts: ServerFacts, kind: LockKind) -> Iterator[TakenLock]:
         """See engines.base.Engine. With a copy of the log, that has all of it before the body runs."""
-        with self._copied() if self.plain else nullcontext(), self._held(facts, kind) as held:
+        with self._copied() if self.plain else nullcontext(), self._locked(facts, kind) as lock:
             if self.plain:
-                require_whole(self.plain, held.position)
-            yield held
+                require_whole(self.plain, lock.position)
+            yield lock
 
     @contextmanager
     def _copied(self) -> Iterator[None]:
         """The copy has what was written up to now: little is left for when the server stands still."""
         assert self.plain is not None
-        with self.plain.alone():
+        with self.plain.locked():
             self.plain.read_on()
             yield
 
     @contextmanager
-    def _held(self, facts: ServerFacts, kind: LockKind) -> Iterator[TakenLock]:
+    def _locked(self, facts: ServerFacts, kind: LockKind) -> Iterator[TakenLock]:
         if facts.role == "replica" and kind in STOPS_COMMITS:
             with (
                 applier.paused(self.connect, self.lock, self._note),
-                hold(self.connect, self.lock, kind) as h,
+                locked(self.connect, self.lock, kind) as lock,
             ):
-                yield h
+                yield lock
         else:
-            with hold(self.connect, self.lock, kind) as held:
-                yield held
+            with locked(self.connect, self.lock, kind) as lock:
+                yield lock
 
     @property
     def _note(self) -> MarkerFile[list[str]]:

@@ -51,7 +51,7 @@ def finish(
         remarks = {TIMES_OUT_OF_ORDER: "\n".join(reach.out_of_order)}
         finished = replace(finished, server=finished.server | remarks)
     if before:
-        stops = ctx.log_reader.unreplayable(backup.files(datasets), before.log_to)
+        stops = ctx.log_reader.unreplayable(backup.files(datasets), before.log_to, base=before)
         finished = finished.with_unreplayable(stops)
     finished = replace(finished, since=_since(backup, others) or reach.as_of)
     if span := ctx.log_reader.log_span(record, where, before):
@@ -153,16 +153,16 @@ def write_record(ctx: Context, backup: Backup, finished: Record) -> None:
     Raise VerificationFailed when it is not there then.
     """
     stored_now = dict(backup.snapshots[0].properties)
-    news = {key: value for key, value in to_properties(finished).items() if stored_now.get(key) != value}
+    changed = {key: value for key, value in to_properties(finished).items() if stored_now.get(key) != value}
     for snapshot in reversed(backup.snapshots):
-        ctx.zfs.set_properties(str(snapshot), news)
+        ctx.zfs.set_properties(str(snapshot), changed)
     first = backup.snapshots[0]
     stored = ctx.zfs.snapshot_named(str(first))
     try:
-        held = stored and stored.guid == first.guid and from_properties(dict(stored.properties))
+        read_back = stored and stored.guid == first.guid and from_properties(dict(stored.properties))
     except ValueError as unreadable:
         raise VerificationFailed(f"{first} cannot be read back: {unreadable}") from unreadable
-    if held != finished:
+    if read_back != finished:
         raise VerificationFailed(f"{first} does not hold what was written to it")
 
 

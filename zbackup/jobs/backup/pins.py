@@ -10,11 +10,11 @@ from zbackup.model.snapshot import Snapshot
 from zbackup.plan.clones.clone_name import recovery_of
 from zbackup.plan.health.unfinished_clones import is_unfinished
 from zbackup.proc.lock import lock_owner
-from zbackup.proc.open_files import inside, told
+from zbackup.proc.open_files import processes_in, told
 
 
 def pins(ctx: Context, backups: Sequence[Backup]) -> dict[str, list[str]]:
-    """By Record.backup, why something besides the policy needs a backup: holds, and clones made from it."""
+    """By Record.backup, why not only the policy needs a backup: holds, and clones made from it."""
     holds = ctx.zfs.holds([s for b in backups for s in b.snapshots])
     found: dict[str, list[str]] = {}
     for backup in backups:
@@ -42,7 +42,7 @@ def in_use(ctx: Context, backup: Backup, snapshot: Snapshot, busy: DatasetBusy) 
         catalog = ctx.catalog()
         by_now = pins(ctx, [b for b in catalog.backups if b.record.backup == backup.record.backup])
         mounted = {d.name: d.mountpoint for d in catalog.all_datasets}.get(snapshot.dataset)
-        readers = inside(f"{mounted}/.zfs/snapshot/{snapshot.name}") if mounted else []
+        readers = processes_in(f"{mounted}/.zfs/snapshot/{snapshot.name}") if mounted else []
         said = _who(by_now.get(backup.record.backup, []), readers, _makers(ctx))
     except (ZbackupError, OSError):
         said = ""  # what keeps it is not worth another failure

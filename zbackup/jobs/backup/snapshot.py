@@ -1,4 +1,4 @@
-"""Take a backup: hold the server still, one atomic snapshot, let go, write down how far it reaches."""
+"""Take a backup: lock the server, take one atomic snapshot, unlock, write down how far it reaches."""
 
 import uuid
 from collections.abc import Sequence
@@ -159,21 +159,21 @@ def _take_once(
         # The command may outlast the lock, and never this block.
         with ExitStack() as command:
             prepared = command.enter_context(ctx.zfs.prepare()) if plan.lock.kind != "none" else None
-            with ctx.engine.consistent(facts, plan.lock.kind) as held:
+            with ctx.engine.consistent(facts, plan.lock.kind) as lock:
                 record = replace(
                     draft,
                     taken=ctx.clock.now(),
                     clock=ctx.clock.reading(),
-                    position=held.position,
-                    gtid=held.gtid,
-                    lock_wait_ms=held.lock_wait_ms,
-                    server=draft.server | dict(held.facts),
+                    position=lock.position,
+                    gtid=lock.gtid,
+                    lock_wait_ms=lock.lock_wait_ms,
+                    server=draft.server | dict(lock.facts),
                 )
                 properties = readable_properties(record)
-                limit = UNLOCKED_LIMIT_S if record.lock == "none" else held.seconds_left()
+                limit = UNLOCKED_LIMIT_S if record.lock == "none" else lock.seconds_left()
                 taking = command.enter_context(ctx.zfs.taking(names, properties, timeout=limit, by=prepared))
                 (taking.wait_closed if release_early else taking.wait_taken)()
-                held.confirm()
+                lock.confirm()
             taking.wait_taken()
         backup = find(ctx, draft, names)
         if not taking.proven(backup.createtxg):
@@ -181,7 +181,7 @@ def _take_once(
     except (ZbackupError, KeyboardInterrupt):
         _discard_draft(ctx, draft, names)
         raise
-    learnt = replace(record, lock_held_ms=held.held_ms, server=record.server | dict(held.facts))
+    learnt = replace(record, lock_held_ms=lock.held_ms, server=record.server | dict(lock.facts))
     return Backup(record=learnt, snapshots=backup.snapshots)
 
 

@@ -74,9 +74,9 @@ def announce(
     if os.geteuid() == 0:
         # Whoever could put a link in the place of the mountpoint would choose what root mounts on.
         require_only_roots(ctx.mountpoint)
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as locks:
         if clone.port or any_port or clone.kind == "dev":
-            held.enter_context(exclusive(ctx.claims_lock, "zbackup clone", waiting=ctx.progress.note))
+            locks.enter_context(exclusive(ctx.claims_lock, "zbackup clone", waiting=ctx.progress.note))
             listings = list_everywhere(ctx)
             require_readable(listings, clone.name)
             others = readable(listings)
@@ -110,11 +110,20 @@ def _make(ctx: Context, clone: Clone, properties: Mapping[str, str]) -> None:
         if failure.returncode > 0:
             _forget(ctx, clone.name)
         if isinstance(failure, DatasetExists):
-            # Such as a volume, which is not among the file systems that were looked at.
-            raise foreign(container) from failure
+            raise _exists(ctx, clone) from failure
         raise
     ctx.zfs.clear_property(ctx.clones, INTENT + clone.name)
     ctx.zfs.mount(container)
+
+
+def _exists(ctx: Context, clone: Clone) -> Taken:
+    """The error that there is such a dataset: another run's, made since it was looked, or none of ours, such
+    as a volume, which is not among the file systems that are looked at. Raise Refused where nobody can
+    tell."""
+    there = read_clones(ctx.zfs, ctx.clones)
+    there.require_readable(clone.name)
+    _require_own_name(clone, list(there.found))
+    return foreign(f"{ctx.clones}/{clone.name}")
 
 
 def foreign(dataset: str) -> Taken:
@@ -211,7 +220,7 @@ def _free_port(ctx: Context, taken: set[int]) -> int:
 
 
 def require_free_ports(ctx: Context, wanted: int, others: list[tuple[Clone, Dataset]]) -> None:
-    """Raise Taken unless so many of the configured ports are nobody's at this moment."""
+    """Raise Taken unless that many of the configured ports are nobody's at this moment."""
     taken = {clone.port for clone, _ in others}
     free = len(list(islice(_unused(ctx, taken), wanted)))
     if free < wanted:

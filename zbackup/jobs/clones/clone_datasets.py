@@ -26,7 +26,7 @@ from zbackup.model.relocation import Relocation
 from zbackup.model.snapshot import Dataset, Snapshot
 from zbackup.proc import secure_files
 from zbackup.proc.detached import Process
-from zbackup.proc.open_files import inside, told
+from zbackup.proc.open_files import processes_in, told
 
 PART = "zbackup:clone_part"
 SNAPSHOT = "zbackup:clone_snapshot"
@@ -113,7 +113,7 @@ def _hidden_from(ctx: Context, members: Sequence[Dataset], visible: Sequence[Clo
 
 
 def describe(ctx: Context, clone: Clone) -> None:
-    """Write the clone's description anew."""
+    """Write the clone's description again."""
     ctx.zfs.set_properties(f"{ctx.clones}/{clone.name}", {PROPERTY: clone.to_property()})
 
 
@@ -212,7 +212,7 @@ def _destroy(ctx: Context, dataset: Dataset) -> None:
     try:
         ctx.zfs.destroy_filesystem(dataset)
     except DatasetBusy as busy:
-        if dataset.mountpoint and (who := told(inside(dataset.mountpoint))):
+        if dataset.mountpoint and (who := told(processes_in(dataset.mountpoint))):
             busy.args = (f"{busy}; in there: {who}",)
         raise
 

@@ -103,12 +103,12 @@ def require_ready(clone: Clone) -> None:
                 f"the clone {clone.name} was never finished: destroy it (zbackup clone destroy {clone.name})"
             )
         case "switching" | "undoing" | "switched":
-            raise Refused(f"the clone {clone.name} {_IN_PLACE[clone.state]}")
+            raise Refused(f"the clone {clone.name} {_SWITCHED[clone.state]}")
         case "ready":
             return
 
 
-_IN_PLACE = {
+_SWITCHED = {
     "switching": "is half switched to: finish that, or go back (zbackup switch --help)",
     "undoing": "is half switched back: finish that (zbackup switch --undo)",
     "switched": "is in production's place: zbackup switch --undo brings it back",
@@ -155,10 +155,10 @@ def _is_there(contexts: Sequence[Context], name: str) -> bool:
 
 
 def _require_no_switch(ctx: Context, clone: Clone) -> None:
-    """Raise Refused for a clone that a switch needs: what it put aside is found by the clone's description
+    """Raise Refused for a clone that a switch needs: what it set aside is found by the clone's description
     alone."""
     if clone.state in ("switching", "undoing"):
-        raise Refused(f"the clone {clone.name} {_IN_PLACE[clone.state]}")
+        raise Refused(f"the clone {clone.name} {_SWITCHED[clone.state]}")
     if clone.state == "switched" and clone.switch:
         aside = [clone.switch.aside(root) for root in clone.switch.roots]
         if there := [name for name in aside if ctx.zfs.exists(name)]:

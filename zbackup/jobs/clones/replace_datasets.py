@@ -3,7 +3,7 @@
 <clones>/<name>/fresh-0..   what shall be <clones>/<name>/0.. and is not yet
 
 The clone's state is "resetting" or "promoting" meanwhile. Whoever comes after a run that was killed begins
-anew; until the last of the old ones is gone, they or the fresh ones keep their origin pinned.
+again; until the last of the old ones is gone, they or the fresh ones keep their origin pinned.
 """
 
 from collections.abc import Callable
@@ -65,14 +65,14 @@ def clone_fresh(ctx: Context, clone: Clone, backup: Backup) -> None:
 
 
 def has_beginning(ctx: Context, clone: Clone, parts: int) -> bool:
-    """Tell whether all parts can begin anew: as they were when the clone was handed over."""
+    """Tell whether all parts can be as they were when the clone was handed over."""
     return all(
         _beginning(ctx, clone, part) or _beginning(ctx, clone, fresh)
         for part, fresh in _pairs(ctx, clone, parts)
     )
 
 
-def begin_anew(ctx: Context, clone: Clone, parts: int) -> Clone:
+def reset_datasets(ctx: Context, clone: Clone, parts: int) -> Clone:
     """Let clones of the parts' own first snapshots take their places; returns the clone as described then.
 
     A fresh part takes over the snapshot (`zfs promote`, all within the clone), so that the old one can go,

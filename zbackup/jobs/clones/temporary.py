@@ -27,7 +27,7 @@ def removed_on_failure(ctx: Context, clone: Clone, *, keep: bool) -> Iterator[No
 
 
 @contextmanager
-def log_source(
+def log_files(
     ctx: Context, catalog: Catalog, made: tuple[Clone, Files], log: Backup, *, keep: bool
 ) -> Iterator[tuple[Files, list[Clone]]]:
     """The log to replay on a clone that was `made`, as log_clone has it; in its snapshot where that will do.

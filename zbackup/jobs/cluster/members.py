@@ -62,7 +62,7 @@ def inspect_member(
 
     Raise what its catalogue or destination raises.
     """
-    ctx.progress.phase("looking", ctx.instance)
+    ctx.progress.phase("inspecting", ctx.instance)
     if destination:
         copies, window = inspect_destination(ctx, destination)
         backups, end = copies.backups, None

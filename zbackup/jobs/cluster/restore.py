@@ -158,12 +158,12 @@ def _restore(
 ) -> ClusterReport:
     names = _names(cluster, members, at, options)
     contexts = {m.name: m.source.context(m.ctx) for m in members}
-    with ExitStack() as alone, ExitStack() as made:
+    with ExitStack() as locks, ExitStack() as made:
         for name in sorted(names.values()):
-            alone.enter_context(working_on(members[0].ctx, name, "zbackup restore --cluster"))
+            locks.enter_context(working_on(members[0].ctx, name, "zbackup restore --cluster"))
         _make_free([(contexts[m.name], names[m.name]) for m in members])
         ports = dict(zip(names, _ports(members, options), strict=True))
-        alone.enter_context(reserved_ports(*ports.values()))
+        locks.enter_context(reserved_ports(*ports.values()))
         addresses = Addresses(
             config=members[0].replica_set,
             hosts={m.replica_set: f"{LOOPBACK}:{ports[m.name]}" for m in members},

@@ -61,7 +61,7 @@ def copy(
     Nobody is asked where `confirm` is None: rows that are missing are put back as they are found then.
 
     Raise UsageError, NotFound, Refused or Taken before anything is changed; DatabaseError or
-    VerificationFailed when it could not be finished: the same wish goes on with it.
+    VerificationFailed when it could not be finished: the same wish continues it.
     """
     require_sensible(wish)
     ctx, _, _ = find(contexts, name)
@@ -73,7 +73,7 @@ def copy(
         copier.require_account(wish.schemas)
         wish = replace(wish, clone=clone.id)
         with entered(ctx, clone, wish) as entrance, copier.session(entrance, wish, ctx.progress) as session:
-            ctx.progress.phase("looking", "at both sides")
+            ctx.progress.phase("inspecting", "both sides")
             plan = session.plan()
             for note in plan.notes:
                 ctx.progress.note(note)

@@ -143,7 +143,7 @@ def _require_ports(ctx: Context, options: CreateOptions, others: list[tuple[Clon
         require_free_ports(ctx, options.count, others)
 
 
-def _create(ctx: Context, name: str, options: CreateOptions, clones: Clones) -> CloneStatus:
+def _create(ctx: Context, name: str, options: CreateOptions, clones: Clones | None) -> CloneStatus:
     if options.moment:
         finish = Finish(
             begin=lambda clone: _begin(ctx, replace(clone, replayed=True), options),
@@ -154,7 +154,7 @@ def _create(ctx: Context, name: str, options: CreateOptions, clones: Clones) -> 
         )
         keep_beginning(ctx, done.clone)
         return _made(ctx, done.clone)
-    ctx.progress.phase("looking", "which backup")
+    ctx.progress.phase("inspecting", "which backup")
     if options.parent:
         with working_on(ctx, options.parent, "zbackup clone create", wait=PARENT_WAIT_S):
             parent, backup = source(ctx, options.parent, options.snapshot)
@@ -277,33 +277,35 @@ def _require_nobodys(ctx: Context, name: str) -> None:
 
 
 @contextmanager
-def _own_name(ctx: Context, name: str) -> Iterator[tuple[str, Clones]]:
+def _own_name(ctx: Context, name: str) -> Iterator[tuple[str, Clones | None]]:
     """Nobody else works on a clone of this name, and there is none; "" for the next free one.
 
-    What a killed run left of it is removed. With it come the clones below the instance's clones dataset.
+    What a killed run left of it is removed. With it come the clones below the instance's clones dataset: see
+    _clear().
     """
     passed: set[str] = set()
-    with ExitStack() as held:
+    with ExitStack() as locks:
         while True:
             wanted = name or next_name(ctx.instance, passed | names_taken(ctx))
             try:
-                held.enter_context(working_on(ctx, wanted, "zbackup clone create", wait=5 if name else 0))
+                locks.enter_context(working_on(ctx, wanted, "zbackup clone create", wait=5 if name else 0))
                 clones = _clear(ctx, wanted)
                 break
             except Taken:
-                held.close()
+                locks.close()
                 if name:
                     raise
                 passed.add(wanted)
         yield wanted, clones
 
 
-def _clear(ctx: Context, name: str) -> Clones:
+def _clear(ctx: Context, name: str) -> Clones | None:
     """Make sure that the name is free; a leftover of ours is removed: its maker held the lock we hold now.
 
-    Returns what is below the instance's clones dataset, as it was before.
+    Returns what is below the instance's clones dataset; None where something was removed: that may take long,
+    and somebody may have begun a switch meanwhile.
     """
-    listings = list_everywhere(ctx)
+    listings, removed = list_everywhere(ctx), False
     require_readable(listings, name)
     for clone, dataset in readable(listings):
         if clone.name not in (name, log_name(name)):
@@ -312,8 +314,9 @@ def _clear(ctx: Context, name: str) -> Clones:
             raise _taken(dataset.name, clone.name)
         ctx.progress.note(f"removing what a killed run left of {clone.name}")
         clone_datasets.destroy(ctx, clone, dataset)
+        removed = True
     _require_nobodys(ctx, name)
-    return listings[0]
+    return None if removed else listings[0]
 
 
 def _taken(dataset: str, name: str) -> Taken:

@@ -21,7 +21,7 @@ from zbackup.model.errors import CommandFailed, NotFound, Refused, Taken
 from zbackup.model.event_log import log
 from zbackup.model.moment import end_after
 from zbackup.plan.clones.clone_name import require_good
-from zbackup.plan.clones.lease import end_of, judge
+from zbackup.plan.clones.lease import children_first, end_of, judge
 from zbackup.proc.helper import ask
 from zbackup.proc.hook import run_hook
 from zbackup.proc.lock import lock_owner
@@ -30,7 +30,7 @@ from zbackup.proc.lock import lock_owner
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reaped:
     """The report of what was done about leases. `left` could not be destroyed, each with why, and is tried
-    again. `failed` are those of them that nobody works on."""
+    again. `failed` are those of them that nobody works on, and that no child keeps."""
 
     destroyed: tuple[str, ...]
     warned: tuple[str, ...]
@@ -61,17 +61,20 @@ def protect(contexts: Sequence[Context], name: str, until: datetime | None) -> C
 def reap(ctx: Context) -> Reaped:
     """Announce the leases that end soon, and destroy the clones whose lease is over.
 
-    One that is busy, or being worked on, is left and told of. A destruction that was begun is finished.
+    One that is busy, or being worked on, is left and told of, and so is a parent, which goes after its last
+    child. A destruction that was begun is finished.
     """
-    destroyed, warned, left, failed = [], [], [], []
-    for clone, _ in clones(ctx.zfs, ctx.clones):
+    destroyed: list[str] = []
+    warned, left, failed = [], [], []
+    there = children_first([clone for clone, _ in clones(ctx.zfs, ctx.clones)])
+    for clone in there:
         if clone.instance != ctx.instance or clone.kind != "dev":
             continue
         verdict = judge(clone, ctx.clock.now(), timedelta(seconds=ctx.cloning.warn))
         if clone.state == "destroying" or verdict == "over":
             if why := _end(ctx, clone):
                 left.append(f"{clone.name}: {why}")
-                if not lock_owner(lock_file(ctx, clone.name)):
+                if not (_has_children(clone, there, destroyed) or lock_owner(lock_file(ctx, clone.name))):
                     failed.append(left[-1])
             else:
                 destroyed.append(clone.name)
@@ -80,6 +83,10 @@ def reap(ctx: Context) -> Reaped:
     for text in left:
         log.warning("clone.not_reaped", what=text)
     return Reaped(destroyed=tuple(destroyed), warned=tuple(warned), left=tuple(left), failed=tuple(failed))
+
+
+def _has_children(clone: Clone, there: Sequence[Clone], destroyed: Sequence[str]) -> bool:
+    return any(c.parent == clone.name and not c.copied and c.name not in destroyed for c in there)
 
 
 def end_lease(ctx: Context, name: str) -> tuple[str, bool] | None:

@@ -1,4 +1,4 @@
-"""Give a dev clone its data anew, under the same name, port and password."""
+"""Give a dev clone its data again, under the same name, port and password."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -9,7 +9,7 @@ from zbackup.jobs.clones.claim import require_nobody_listens
 from zbackup.jobs.clones.clone_datasets import ORIGIN
 from zbackup.jobs.clones.lifecycle import CloneStatus, find, find_again, status_of, working_on
 from zbackup.jobs.clones.provision import hand_over
-from zbackup.jobs.clones.replace_datasets import begin_anew, clone_fresh, exchange, has_beginning
+from zbackup.jobs.clones.replace_datasets import clone_fresh, exchange, has_beginning, reset_datasets
 from zbackup.jobs.context import Context
 from zbackup.jobs.dev_clones.snapshot import source
 from zbackup.model.backup import Backup
@@ -27,30 +27,30 @@ def reset(contexts: Sequence[Context], name: str, *, latest: bool) -> CloneStatu
     A reset that was cut short is finished by the next. Raise NotFound, or Refused before anything is changed.
     """
     ctx, _, _ = find(contexts, name)
-    with ExitStack() as held:
-        held.enter_context(working_on(ctx, name, "zbackup clone reset"))
+    with ExitStack() as locks:
+        locks.enter_context(working_on(ctx, name, "zbackup clone reset"))
         clone, dataset = find_again(ctx, name)
         if clone.parent:
-            held.enter_context(working_on(ctx, clone.parent, "zbackup clone reset", wait=PARENT_WAIT_S))
+            locks.enter_context(working_on(ctx, clone.parent, "zbackup clone reset", wait=PARENT_WAIT_S))
         parts = len(clone_datasets.record_of(ctx, clone).members)
         _require_possible(ctx, clone, latest=latest, parts=parts)
         if clone_datasets.server_process(ctx, name) is None:
             require_nobody_listens(clone.port)
         if clone.replayed and not latest:
-            clone = _begin_anew(ctx, clone, parts)
+            clone = _reset_to_beginning(ctx, clone, parts)
         else:
             clone = _replace(ctx, clone, latest=latest, parts=parts)
     log.info("clone.reset", clone=name, backup=clone.backup)
     return status_of(ctx, clone, dataset.name)
 
 
-def _begin_anew(ctx: Context, clone: Clone, parts: int) -> Clone:
+def _reset_to_beginning(ctx: Context, clone: Clone, parts: int) -> Clone:
     """Make it again as it was when it was handed over: recovered, masked, with its own accounts."""
     ctx.recovery.check_program(clone_datasets.record_of(ctx, clone))
     ctx.progress.phase("stopping the server")
     clone_datasets.kill_server(ctx, clone.name)
     ctx.progress.phase("cloning", ORIGIN)
-    clone = begin_anew(ctx, replace(clone, stopped=False), parts)
+    clone = reset_datasets(ctx, replace(clone, stopped=False), parts)
     files = clone_datasets.open_again(ctx, clone)
     files = clone_datasets.in_sight_of(ctx, files, ctx.members(), [clone])
     return hand_over(ctx, clone, files, recovered=True)
@@ -63,7 +63,7 @@ def _replace(ctx: Context, clone: Clone, *, latest: bool, parts: int) -> Clone:
     ctx.progress.phase("stopping the server")
     clone_datasets.kill_server(ctx, clone.name)
     if clone.state == "resetting" and clone.replayed:
-        begin_anew(ctx, clone, parts)
+        reset_datasets(ctx, clone, parts)
     ctx.progress.phase("cloning", backup.name)
     clone = replace(
         clone,

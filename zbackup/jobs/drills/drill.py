@@ -114,7 +114,7 @@ def drill(
     VerificationFailed when a table is damaged.
     """
     with one_at_a_time(ctx, WHAT):
-        ctx.progress.phase("looking", f"which backup, at {destination.adapter.address}")
+        ctx.progress.phase("inspecting", f"which backup, at {destination.adapter.address}")
         plan = plan_at(ctx, destination, between=between)
         here = destination.adapter.here
         source = DestinationSource(destination, run_at_destination=bool(here))
@@ -160,7 +160,7 @@ def prove_once(ctx: Context, *, wait: float) -> Verdict:
 
 
 def _here(ctx: Context, guard: Guard, *, between: bool) -> DrillReport:
-    ctx.progress.phase("looking", "which backup")
+    ctx.progress.phase("inspecting", "which backup")
     plan = plan_here(ctx, between=between)
 
     def recover(inner: Context, moment: Moment, options: RestoreOptions) -> RestoreReport:

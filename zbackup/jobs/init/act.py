@@ -16,6 +16,7 @@ from zbackup.model.errors import DatabaseError, Refused
 from zbackup.model.setup import Newcomer, Step
 from zbackup.proc import secure_files
 from zbackup.proc.run import Runner, run
+from zbackup.proc.run_directory import daemon_user
 from zbackup.proc.safe_path import require_only_roots
 
 DIRECTORY_MODE = 0o750
@@ -144,7 +145,7 @@ def _make_identity(path: Path, runner: Runner) -> None:
         secure_files.unlink(left)
     comment = f"zbackup@{socket.gethostname()}"
     runner(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(fresh)))
-    owner = host.daemon_user() if os.geteuid() == 0 else None
+    owner = daemon_user() if os.geteuid() == 0 else None
     secure_files.replace(public, secure_files.read_text(fresh_public), mode=0o644, owner=owner)
     secure_files.replace(path, secure_files.read_text(fresh), mode=SECRET_MODE, owner=owner)
     for left in (fresh, fresh_public):

@@ -1,7 +1,6 @@
 """Look at what the service needs to know of this host, and at the files that it is made of."""
 
 import grp
-import pwd
 import shutil
 import sys
 from datetime import datetime, timedelta
@@ -15,6 +14,7 @@ from zbackup.plan.init.service import DROP_INS, SETTINGS, UNIT_DIRECTORY, UNITS,
 from zbackup.proc import secure_files
 from zbackup.proc.programs import why_not_trusted
 from zbackup.proc.run import run
+from zbackup.proc.run_directory import daemon_user
 
 SYSTEMD = Path("/run/systemd/system")
 """There while systemd is the init (sd_booted(3))."""
@@ -77,15 +77,6 @@ def daemon_group() -> int | None:
         return grp.getgrnam(USER).gr_gid
     except KeyError:
         return None
-
-
-def daemon_user() -> tuple[int, int] | None:
-    """User and group id of the daemon; None where there is none."""
-    try:
-        found = pwd.getpwnam(USER)
-    except KeyError:
-        return None
-    return found.pw_uid, found.pw_gid
 
 
 def service_user() -> str:

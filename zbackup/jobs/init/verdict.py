@@ -78,7 +78,7 @@ def _jobs(
         if waiting != told:
             told = waiting
             progress.phase(
-                f"waiting until the daemon has looked at {', '.join(told)}", f"at most {LIMIT_S:.0f} s"
+                f"waiting until the daemon has inspected {', '.join(told)}", f"at most {LIMIT_S:.0f} s"
             )
         time.sleep(PAUSE_S)
     progress.phase("")
@@ -93,7 +93,7 @@ def _told(name: str, one: Verdict) -> Iterator[ZbackupError]:
     if one.state == "fails":
         yield Refused(f"{name}: the daemon cannot do its work: {one.why}; {SEE}")
     elif one.state == "waiting":
-        yield ZbackupError(f"{name}: the daemon has not looked at it within {LIMIT_S:.0f} s: {SEE}")
+        yield ZbackupError(f"{name}: the daemon has not inspected it within {LIMIT_S:.0f} s: {SEE}")
 
 
 def _seen(row: Remembered) -> JobSeen:

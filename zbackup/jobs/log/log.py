@@ -10,31 +10,35 @@ from zbackup.engines.log_search import ServerSearch
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.known_logs import known_logs
 from zbackup.jobs.restore.locate_transaction import locate, search_by_name
-from zbackup.jobs.restore.search_log import search_further, search_log
-from zbackup.model.errors import NotRecoverable, VerificationFailed
-from zbackup.model.log import position_of
+from zbackup.jobs.restore.search_log import images_by_servers, search_further, search_log
+from zbackup.model.errors import NotRecoverable, UsageError, VerificationFailed
+from zbackup.model.log import ClusterTime, position_of
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
-from zbackup.model.transaction_name import TransactionName
+from zbackup.model.transaction_name import FORMS, TransactionName
 
 POLL_S = 0.5
 
 
 def follow(ctx: Context, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
     """All that is wanted, and then what comes, until somebody interrupts it."""
-    after = ""
+    after, told = "", {""}
     for each in search_log(ctx, wanted):
         if isinstance(each, LogRead):
             after = each.end or after
+            told.add(each.problem)
         yield each
     further = _further(ctx)
     while True:
         time.sleep(POLL_S)
-        for each in further(replace(wanted, after=after)):
+        for each in further(replace(wanted, after=after, follows=after)):
             if isinstance(each, LogEntry):
                 yield each
             elif each.damaged:
                 raise VerificationFailed(each.problem)
             else:
+                if each.problem not in told and not each.torn:
+                    told.add(each.problem)
+                    yield each
                 if each.end and position_of(each.end) < position_of(after):
                     ctx.progress.note("the server began its log again, which is shown from its beginning")
                 after = each.end or after
@@ -64,8 +68,16 @@ def largest(found: Iterator[LogEntry | LogRead], count: int) -> Iterator[LogEntr
     yield from (entry for _, _, entry in sorted(heap, reverse=True))
 
 
-def rows_of(ctx: Context, name: TransactionName) -> Iterator[str]:
-    """The rows of one transaction before and after, in lines. Raise NotRecoverable when it is in no log."""
+def rows_of(ctx: Context, name: TransactionName | ClusterTime) -> Iterator[str]:
+    """The rows of one transaction before and after, or its operations, in lines.
+
+    Raise NotRecoverable when it is in no log, UsageError when nothing is called like that in this engine's.
+    """
+    if isinstance(name, ClusterTime):
+        if not isinstance(ctx.log_search, ServerSearch):
+            raise UsageError(f"{name} is a cluster time, as MongoDB has them: write {FORMS}")
+        yield from images_by_servers(ctx, ctx.log_search, name)
+        return
     search, before = search_by_name(ctx, name), locate(ctx, name)
     for log in known_logs(ctx, ctx.catalog()):
         if log.id in before.logs:

@@ -16,7 +16,7 @@ Opened = Callable[[str, str], Destination]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class InstanceAtAddress:
     """The backups of an instance at `address`: the one that was given or, with `path`, below that."""
 
     instance: str
@@ -63,7 +63,9 @@ def described(backup: Backup) -> str:
     return f"{record.engine} {record.server_version}, server {record.server_uuid}"
 
 
-def survey(root: Destination, opened: Opened, only: str = "", *, everywhere: bool = True) -> list[Found]:
+def survey(
+    root: Destination, opened: Opened, only: str = "", *, everywhere: bool = True
+) -> list[InstanceAtAddress]:
     """Find the instances whose backups lie there, or the instance `only`. Raise NotRecoverable for none at
     all.
 
@@ -82,7 +84,7 @@ def survey(root: Destination, opened: Opened, only: str = "", *, everywhere: boo
     return [_found(opened(path, name), path, name) for path, name in below]
 
 
-def _found(destination: Destination, path: str, instance: str) -> Found:
+def _found(destination: Destination, path: str, instance: str) -> InstanceAtAddress:
     with destination.connect() as session:
         copies = session.copies().to_restore()
     if copies.unproven:
@@ -90,10 +92,10 @@ def _found(destination: Destination, path: str, instance: str) -> Found:
             f"the backups of {instance} at {destination.address} are encrypted: name the file with their "
             "key, --key FILE"
         )
-    return Found(instance, path, destination.address, copies)
+    return InstanceAtAddress(instance, path, destination.address, copies)
 
 
-def choose(found: Sequence[Found], address: str) -> Found:
+def choose(found: Sequence[InstanceAtAddress], address: str) -> InstanceAtAddress:
     """The one that there is. Raise UsageError where there are several, with what tells them apart."""
     if len(found) > 1:
         some = "; ".join(map(str, found[:MOST_NAMED])) + ("; ..." if len(found) > MOST_NAMED else "")
@@ -104,7 +106,7 @@ def choose(found: Sequence[Found], address: str) -> Found:
     return one
 
 
-def require_readable(found: Found) -> None:
+def require_readable(found: InstanceAtAddress) -> None:
     """Raise Refused where nothing can be read, with the first reason."""
     if found.copies.backups:
         return

@@ -48,7 +48,7 @@ SNAPSHOT_LIMIT_S = 60.0
 @dataclass(frozen=True, slots=True)
 class ArchiveWish:
     """The moment up to which archived log is wanted, if that is all of it, and the epoch that was chosen; and
-    the record of the backup that is to go on with it."""
+    the record of the backup that it is to continue."""
 
     at: datetime
     base: Record
@@ -129,10 +129,10 @@ def _as_it_is_now(session: Archiving, carrier: Carrier, epoch: int | None) -> Ca
 
 def archived_bytes(carrier: Carrier) -> int:
     """Bytes of log that would be fetched."""
-    return max(0, sum(each.size for each in carrier.chains[0].files) - _held(carrier))
+    return max(0, sum(each.size for each in carrier.chains[0].files) - _bytes_in_backup(carrier))
 
 
-def _held(carrier: Carrier) -> int:
+def _bytes_in_backup(carrier: Carrier) -> int:
     """Bytes of the first file that the backup has itself: they are compared, and not fetched."""
     record = carrier.backup.record
     return 0 if oplog_end(record) else int(record.log_to.rpartition(":")[2])
@@ -174,9 +174,9 @@ def _to_add(session: Archiving, chain: Chain, meter: Meter, damage: _Damage) -> 
         def read(begin: int, end: int) -> Iterator[bytes]:
             good = begin
             try:
-                for part in session.read_log(file, begin, end, meter):
-                    yield part
-                    good += len(part)
+                for chunk in session.read_log(file, begin, end, meter):
+                    yield chunk
+                    good += len(chunk)
             except VerificationFailed as failure:
                 damage.why, damage.number, damage.good = failure, number, good
                 raise
@@ -213,7 +213,7 @@ def _before(
     """The same with the archived log up to where it is damaged. Raise the failure where that will not do."""
     if damage.chain is None or damage.why is not failure:
         raise failure
-    begin = _held(carrier)
+    begin = _bytes_in_backup(carrier)
     others = tuple(c for c in carrier.chains if c is not damage.chain)
     few = damage.number == 0 and damage.good <= begin
     cut = None if few else damage.chain.cut(damage.number, damage.good)
@@ -237,7 +237,7 @@ def _require_one_way(
     if isinstance(ctx.recovery, ContainsPositions):
         _require_one_history(ctx, ctx.recovery, carrier, chain, at, files)
         return
-    offset = _held(carrier)
+    offset = _bytes_in_backup(carrier)
     first = chain.files[0]
 
     def tail(file: ArchivedFile, size: int) -> str:

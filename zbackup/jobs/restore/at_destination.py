@@ -29,8 +29,8 @@ def at_destination(ctx: Context, destination: ShipDestination) -> Context:
     return ctx.at(next(clones for clones in (ctx.clones, *ctx.elsewhere) if clones.partition("/")[0] == pool))
 
 
-def clone_there(ctx: Context, name: str, base: Backup, source: Backup) -> Catalog:
-    """Both backups, of clones of their copies, for the recovery `name`; anew if there are any.
+def clone_at_destination(ctx: Context, name: str, base: Backup, source: Backup) -> Catalog:
+    """Both backups, of clones of their copies, for the recovery `name`; cloned again if there are any.
 
     Raise Refused when an encrypted one cannot be opened, Taken when what was fetched has that name.
     """

@@ -9,7 +9,7 @@ from zbackup.destinations.base import Session
 from zbackup.destinations.copies import Copies, by_server
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.restore.archived_log import ArchiveWish, archived_bytes, with_archived_log
-from zbackup.jobs.restore.at_destination import at_destination, clean_up, clone_there
+from zbackup.jobs.restore.at_destination import at_destination, clean_up, clone_at_destination
 from zbackup.jobs.restore.fetch import fetch, sizes
 from zbackup.jobs.restore.locate_transaction import locate_in, search_by_name
 from zbackup.jobs.restore.log_source import nothing_replayed
@@ -123,7 +123,7 @@ class DestinationSource:
     def opened(self, ctx: Context, target: RestoreTarget, options: RestoreOptions) -> Iterator[Opened]:
         """Bring the two backups here, which are held at the destination meanwhile."""
         name = options.name
-        ctx.progress.phase("looking", f"which backup, at {self.destination.adapter.address}")
+        ctx.progress.phase("inspecting", f"which backup, at {self.destination.adapter.address}")
         with ExitStack() as failed:
             with self.destination.adapter.connect() as session:
                 there = _with_archive(ctx, session, options.epoch)
@@ -153,7 +153,7 @@ class DestinationSource:
 
     def _bring(self, ctx: Context, session: Session, name: str, base: Backup, log: Backup) -> Catalog:
         if self.run_at_destination:
-            return clone_there(ctx, name, base, log)
+            return clone_at_destination(ctx, name, base, log)
         return fetch(ctx, session, name, base, log, self.destination.limit)
 
     def _with_log(
@@ -181,11 +181,11 @@ def _restorable(ctx: Context, destination: ShipDestination, epoch: int | None = 
 
 
 def _with_archive(ctx: Context, session: Session, epoch: int | None) -> ArchivedCopies:
-    """Return what can be restored from there. An archive that cannot be looked at keeps no backup from
+    """Return what can be restored from there. An archive that cannot be read keeps no backup from
     that."""
     there = archived_copies(session, session.copies().to_restore(), epoch)
     if there.unknown:
-        ctx.progress.note(f"archived log is not looked at: {there.unknown}")
+        ctx.progress.note(f"archived log is not read: {there.unknown}")
     for problem in there.archive.problems[:1]:
         ctx.progress.note(f"in the log archive at {there.archive.address}: {problem}")
     return there
@@ -240,7 +240,7 @@ def _choose(
     target: RestoreTarget,
     options: RestoreOptions,
 ) -> RecoveryPlan:
-    """Base, log source and why. There is no live log to go on with: a backup has to reach the moment, or
+    """Base, log source and why. There is no live log to continue with: a backup has to reach the moment, or
     what was archived behind one."""
     address, copies = destination.adapter.address, there.with_holders
     if not copies.backups:
@@ -275,7 +275,7 @@ def _require_known(there: ArchivedCopies, destination: ShipDestination, options:
     """Raise Refused where there may be later log, unless what can be read will do."""
     if there.unknown and not options.accept_older:
         raise Refused(
-            f"the log archive at {destination.adapter.address} cannot be looked at, and may lead further "
+            f"the log archive at {destination.adapter.address} cannot be read, and may lead further "
             f"than the backups ({there.unknown}): --accept-older takes what the backups hold"
         )
 
@@ -352,4 +352,4 @@ def _note_kept(ctx: Context, name: str) -> None:
 
 
 def _nothing() -> None:
-    """There is no lock to let go: nobody else knows of what was fetched."""
+    """There is no lock to release: nobody else knows of what was fetched."""

@@ -96,7 +96,7 @@ def announced(ctx: Context, name: str, base: Backup, properties: Mapping[str, st
 def _arriving(session: Session, container: str, base: Backup, source: Backup) -> list[_Arriving]:
     """The streams by their numbers, those of the base first: its members are 0, 1 and so on.
 
-    Where a dataset's streams begin anew, because none leads on from the base, what follows gets a dataset
+    Where a dataset's streams begin again, because none leads on from the base, what follows gets a dataset
     of its own behind them.
     """
     wanted: dict[str, list[Snapshot]] = {}
@@ -150,7 +150,7 @@ def _is_here(ctx: Context, part: str, copy: Snapshot) -> bool:
 
 
 def mounted(ctx: Context, container: str, members: int) -> tuple[Dataset, ...]:
-    """Tell what is below the container, at least so many, mounted. Raise Refused for want of a key."""
+    """Tell what is below the container, `members` at least, mounted. Raise Refused for want of a key."""
     found = [d for d in ctx.zfs.filesystems(container) if d.name != container]
     if len(found) < members:
         raise VerificationFailed(f"only {len(found)} of {members} datasets arrived in {container}")

@@ -59,11 +59,11 @@ class ForeignSource(LocalSource):
     @contextmanager
     def opened(self, ctx: Context, target: RestoreTarget, options: RestoreOptions) -> Iterator[Opened]:
         """See Source. Whoever took the snapshot may destroy it until it is cloned; then the restore fails."""
-        ctx.progress.phase("looking", "for the snapshot, and what its server was like")
-        with ExitStack() as alone:
-            alone.enter_context(ctx.instance_lock("zbackup restore"))
+        ctx.progress.phase("inspecting", "the snapshot, and what its server was like")
+        with ExitStack() as lock:
+            lock.enter_context(ctx.instance_lock("zbackup restore"))
             catalog = ctx.catalog()
-            yield Opened(catalog, _planned(ctx, catalog, target, options.name), alone.close)
+            yield Opened(catalog, _planned(ctx, catalog, target, options.name), lock.close)
 
 
 FOREIGN = ForeignSource()

@@ -58,7 +58,7 @@ def stored_logs(catalog: Catalog, holders: Sequence[Backup]) -> Iterator[KnownLo
 
 
 def _noted(ctx: Context) -> Callable[[str], None]:
-    return lambda problem: ctx.progress.note(f"the live log cannot be looked at: {problem}")
+    return lambda problem: ctx.progress.note(f"the live log cannot be read: {problem}")
 
 
 def _live(

@@ -76,9 +76,9 @@ class LocalSource:
     @contextmanager
     def opened(self, ctx: Context, target: RestoreTarget, options: RestoreOptions) -> Iterator[Opened]:
         """Lock the instance, and take a snapshot to read the log from where none holds it yet."""
-        ctx.progress.phase("looking", "which backup, how much log")
-        with ExitStack() as window, ExitStack() as alone:
-            alone.enter_context(ctx.instance_lock("zbackup restore"))
+        ctx.progress.phase("inspecting", "which backup, how much log")
+        with ExitStack() as window, ExitStack() as lock:
+            lock.enter_context(ctx.instance_lock("zbackup restore"))
             catalog = ctx.catalog()
             note_unreadable(ctx, catalog.unreadable)
             backups = finish_all(ctx, catalog.all_datasets, catalog.backups)
@@ -107,7 +107,7 @@ class LocalSource:
                 if not behind:
                     require_all_read(ctx, plan, taken.record.server.get(LOG_BEHIND, ""))
             note_replica(ctx, plan, plan.replay)
-            yield Opened(catalog, plan, alone.close)
+            yield Opened(catalog, plan, lock.close)
 
 
 LOCAL = LocalSource()

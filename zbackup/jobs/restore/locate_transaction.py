@@ -71,7 +71,7 @@ def _find(ctx: Context, files: FileSearch, name: TransactionName, log: KnownLog)
         return files.find(name, log.files)
     except (NotRecoverable, VerificationFailed, OSError) as problem:
         if log.id == UNKNOWN:
-            ctx.progress.note(f"the live log cannot be looked at: {problem}")
+            ctx.progress.note(f"the live log cannot be read: {problem}")
             return None
         if not isinstance(problem, OSError):
             raise

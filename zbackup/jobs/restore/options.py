@@ -1,4 +1,4 @@
-"""Options: how a restore is to be made, besides its target."""
+"""Options: how a restore is to be made, apart from its target."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

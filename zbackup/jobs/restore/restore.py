@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import announce, reserved_ports
 from zbackup.jobs.clones.lifecycle import working_on
-from zbackup.jobs.clones.temporary import log_source, removed_on_failure
+from zbackup.jobs.clones.temporary import log_files, removed_on_failure
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.local_source import LOCAL
 from zbackup.jobs.restore.make_plan import RestorePlan, note_replica
@@ -94,7 +94,7 @@ def _name(ctx: Context, target: RestoreTarget, options: RestoreOptions) -> str:
 
 
 def _act_with_next_log(ctx: Context, opened: Opened, options: RestoreOptions) -> RestoreReport:
-    """Go on with the next log source when one proves not to lead on from the base."""
+    """Continue with the next log source when one proves not to lead on from the base."""
     plan = opened.plan
     try:
         return _act(ctx, opened, options)
@@ -157,7 +157,7 @@ def _recovered(
         return base, ctx.recovery.open(base, options.serving, ctx.progress)
     if plan.log is None:
         raise AssertionError("a recovery without a log source was planned")
-    with log_source(ctx, catalog, made, plan.log, keep=options.keep) as (source, visible):
+    with log_files(ctx, catalog, made, plan.log, keep=options.keep) as (source, visible):
         opened.release()
         base = clone_datasets.in_sight_of(ctx, base, catalog.all_datasets, visible)
         recovered = ctx.recovery.recover(

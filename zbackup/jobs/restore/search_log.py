@@ -1,7 +1,10 @@
 """Search the logs of an instance for what happened: the server's own, and what its backups hold of it."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
+from itertools import chain, islice
 
 from zbackup.catalog.local import Catalog
 from zbackup.engines.log_search import FileSearch, ServerSearch
@@ -9,21 +12,24 @@ from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.lifecycle import working_on
 from zbackup.jobs.clones.temporary import log_clone
 from zbackup.jobs.context import Context, live_files
-from zbackup.jobs.restore.known_logs import UNKNOWN, known_logs
+from zbackup.jobs.restore.known_logs import UNKNOWN, KnownLog, known_logs
 from zbackup.jobs.restore.locate_transaction import search_by_name
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.clone import Clone
 from zbackup.model.errors import DatabaseError, NotRecoverable, Refused, VerificationFailed, ZbackupError
-from zbackup.model.log import position_of
+from zbackup.model.log import ClusterTime, position_of
 from zbackup.model.log_entry import Kind, LogEntry, LogFilter, LogRead
+from zbackup.model.recovery import Files
 from zbackup.model.target import BeforeTransaction
 from zbackup.plan.clones.clone_name import search_name
 from zbackup.plan.recovery.coverage import log_known
+from zbackup.plan.recovery.lost_log import lost_behind, newest
 
-Found = LogEntry | LogRead
+EntryOrRead = LogEntry | LogRead
+"""What a search yields: what it found, and how far it has read."""
 
 
-def search_log(ctx: Context, wanted: LogFilter) -> Iterator[Found]:
+def search_log(ctx: Context, wanted: LogFilter) -> Iterator[EntryOrRead]:
     """Every transaction that is wanted, the oldest log first and each in its own order.
 
     What was read of each file stands behind what was found in it. Where something is wanted after a position,
@@ -42,14 +48,15 @@ def search_log(ctx: Context, wanted: LogFilter) -> Iterator[Found]:
     lacking = [] if _in_backups(catalog, wanted) else [_not_read(ctx, wanted, why) for why in unread]
     if wanted.backwards:
         yield from lacking
-    logs = logs[:1] if wanted.after else logs
-    for log in logs if wanted.backwards else reversed(logs):
-        yield from _in_files(ctx, search, log.files, wanted)
+    chosen = logs[:1] if wanted.after else logs
+    for log in chosen if wanted.backwards else reversed(chosen):
+        follows = wanted.follows if wanted.after else _follows(search, catalog, log, logs, wanted.until)
+        yield from _in_files(ctx, search, log.files, replace(wanted, follows=follows))
     if not wanted.backwards:
         yield from lacking
 
 
-def search_behind(ctx: Context, subject: BeforeTransaction, kinds: frozenset[Kind]) -> Iterator[Found]:
+def search_behind(ctx: Context, subject: BeforeTransaction, kinds: frozenset[Kind]) -> Iterator[EntryOrRead]:
     """Tell what of these kinds was done behind a transaction, and what was read of each file.
 
     Its own log tells by its order, which is exact. Nothing orders the transaction and another log (of the
@@ -57,17 +64,19 @@ def search_behind(ctx: Context, subject: BeforeTransaction, kinds: frozenset[Kin
     """
     search = search_by_name(ctx, subject.name)
     unread: list[str] = []
-    logs = list(known_logs(ctx, ctx.catalog(), unread=unread.append))
-    by_order = LogFilter(kinds=kinds, after=subject.transaction.end)
+    catalog, end = ctx.catalog(), subject.transaction.end
+    logs = list(known_logs(ctx, catalog, unread=unread.append))
+    by_order = LogFilter(kinds=kinds, after=end, follows=end)
     by_time = LogFilter(kinds=kinds, since=subject.transaction.committed)
     for log in reversed(logs):
         # A log of which no backup holds the beginning may be another one by now.
         own = log.id != UNKNOWN and log.id in subject.logs
-        yield from _in_files(ctx, search, log.files, by_order if own else by_time)
+        follows = "" if log.id in subject.logs else _follows(search, catalog, log, logs)
+        yield from _in_files(ctx, search, log.files, by_order if own else replace(by_time, follows=follows))
     yield from (_not_read(ctx, by_time, why) for why in unread)
 
 
-def in_one_backup(ctx: Context, catalog: Catalog, backup: Backup, wanted: LogFilter) -> Iterator[Found]:
+def in_one_backup(ctx: Context, catalog: Catalog, backup: Backup, wanted: LogFilter) -> Iterator[EntryOrRead]:
     """The same of what one backup of the catalogue holds. Whoever asks holds the lock of a search's name."""
     search = ctx.log_search
     if isinstance(search, ServerSearch):
@@ -76,12 +85,47 @@ def in_one_backup(ctx: Context, catalog: Catalog, backup: Backup, wanted: LogFil
         yield from _in_files(ctx, search, [backup.files(catalog.all_datasets)], wanted)
 
 
+def images_by_servers(ctx: Context, search: ServerSearch, at: ClusterTime) -> Iterator[str]:
+    """The operations of one transaction, by the running server, or by one on a clone of a backup.
+
+    Raise NotRecoverable when neither has it.
+    """
+    ctx.progress.phase("reading", "the server's own log")
+    try:
+        lines = _begun(search.images(at))
+    except (DatabaseError, Refused, NotRecoverable) as problem:
+        why = str(problem)
+    else:
+        yield from lines
+        return
+    catalog = ctx.catalog()
+    held = [b for log in known_logs(ctx, catalog) for b in log.backups if _holds(b, at)]
+    if not held:
+        raise NotRecoverable(f"{at} is in no backup's log, and {why}")
+    # The oldest has the most of what was written before.
+    oldest = min(held, key=lambda b: b.createtxg)
+    with working_on(ctx, search_name(ctx.instance), "zbackup log"), _clone_of(ctx, catalog, oldest) as files:
+        yield from search.images(at, files)
+
+
+def _begun(lines: Iterator[str]) -> Iterator[str]:
+    """The same lines, of which the first was asked for: what keeps all of them from being told is raised."""
+    return chain(list(islice(lines, 1)), lines)
+
+
+def _holds(backup: Backup, at: ClusterTime) -> bool:
+    first, last = position_of(backup.record.log_from), position_of(backup.record.log_to)
+    return first[:2] <= (at.seconds, at.increment) <= last[:2]
+
+
 def sooner(backups: Sequence[Backup], wanted: LogFilter) -> list[Backup]:
     """The backups in the order in which their logs are to be read."""
     return sorted(backups, key=lambda b: b.createtxg, reverse=wanted.backwards)
 
 
-def search_further(ctx: Context, search: FileSearch, live: BackupFiles, wanted: LogFilter) -> Iterator[Found]:
+def search_further(
+    ctx: Context, search: FileSearch, live: BackupFiles, wanted: LogFilter
+) -> Iterator[EntryOrRead]:
     """Tell what the server itself has written since wanted.after; `live` is where its own log is read.
 
     Raise DatabaseError where it has to be asked and does not answer.
@@ -100,9 +144,31 @@ def require_all_read(reads: Sequence[LogRead]) -> None:
     raise failure(f"not all of the log was read: {said}")
 
 
+def _follows(
+    search: FileSearch,
+    catalog: Catalog,
+    log: KnownLog,
+    logs: Sequence[KnownLog],
+    until: datetime | None = None,
+) -> str:
+    """Return where the log in front of this one went on, if some may be lost between the two; else "".
+
+    A log that goes on is taken for another one when what leads up to it was purged. Of one of which no backup
+    holds the beginning, its files tell whether that is so.
+    """
+    others = [backup for each in logs if each is not log for backup in each.backups]
+    before = lost_behind(log.backups[-1], others, until) if log.backups else newest(others, until)
+    if before is None:
+        return ""
+    try:
+        return search.goes_on_at(before.files(catalog.all_datasets))
+    except (ZbackupError, OSError):
+        return before.record.log_to
+
+
 def _in_files(
     ctx: Context, search: FileSearch, files: Sequence[BackupFiles], wanted: LogFilter
-) -> Iterator[Found]:
+) -> Iterator[EntryOrRead]:
     """A log that cannot be read does not keep the others from being read."""
     try:
         yield from search.history(files, wanted, _Told(ctx))
@@ -127,21 +193,33 @@ class _Told:
 
 def _through_servers(
     ctx: Context, search: ServerSearch, catalog: Catalog, wanted: LogFilter
-) -> Iterator[Found]:
+) -> Iterator[EntryOrRead]:
     """Tell what the running server has, and what only a backup's files hold."""
-    if wanted.backwards:
+    if wanted.after:
         yield from _live(ctx, search, wanted)
-    after = wanted.after
-    for backup in () if after else sooner(_needed(ctx, catalog, wanted), wanted):
-        for each in _locked(ctx, _on_a_clone(ctx, search, catalog, backup, replace(wanted, after=after))):
+        return
+    held = [backup for log in known_logs(ctx, catalog) for backup in log.backups]
+    older = _older(ctx, catalog, held, wanted)
+    own = replace(wanted, follows=_end(newest(older, wanted.until)))
+    if wanted.backwards:
+        yield from _live(ctx, search, own)
+    after = ""
+    for backup in sooner(_needed(older, wanted), wanted):
+        front = _end(lost_behind(backup, held, wanted.until))
+        asked = replace(wanted, after=after, follows=front)
+        for each in _locked(ctx, _on_a_clone(ctx, search, catalog, backup, asked)):
             if isinstance(each, LogRead) and not wanted.backwards:
-                after = each.end
+                after = each.end or after
             yield each
     if not wanted.backwards:
-        yield from _live(ctx, search, replace(wanted, after=after))
+        yield from _live(ctx, search, replace(own, after=after))
 
 
-def _live(ctx: Context, search: ServerSearch, wanted: LogFilter) -> Iterator[Found]:
+def _end(backup: Backup | None) -> str:
+    return backup.record.log_to if backup else ""
+
+
+def _live(ctx: Context, search: ServerSearch, wanted: LogFilter) -> Iterator[EntryOrRead]:
     ctx.progress.phase("reading", "the server's own log")
     try:
         yield from search.live(wanted)
@@ -160,34 +238,41 @@ def _in_backups(catalog: Catalog, wanted: LogFilter) -> bool:
     return wanted.until is not None and any(b.finished and b.reaches(wanted.until) for b in catalog.backups)
 
 
-def _needed(ctx: Context, catalog: Catalog, wanted: LogFilter) -> list[Backup]:
-    """The backups that hold what the running server's log has no more of what is wanted."""
-    found: list[Backup] = []
-    for log in known_logs(ctx, catalog):
-        found += log.backups
+def _older(ctx: Context, catalog: Catalog, held: Sequence[Backup], wanted: LogFilter) -> list[Backup]:
+    """Those that hold log which the running server has no more; none where it has all that is wanted."""
     try:
-        newest = max((b for b in catalog.backups if log_known(b.record)), key=lambda b: b.createtxg)
-        live = ctx.log_reader.live_log(newest.files(catalog.all_datasets), live_files(catalog.datasets))
+        last = max((b for b in catalog.backups if log_known(b.record)), key=lambda b: b.createtxg)
+        live = ctx.log_reader.live_log(last.files(catalog.all_datasets), live_files(catalog.datasets))
     except ZbackupError:
         live = None
-    if live is not None:
-        begun = ctx.log_reader.written(live.first)
-        if begun and wanted.since and begun <= wanted.since:
-            return []
-        found = [b for b in found if position_of(b.record.log_from) < position_of(live.first)]
-    if wanted.since:
-        found = [b for b in found if b.record.taken >= wanted.since]
-    return found
+    if live is None:
+        return list(held)
+    begun = ctx.log_reader.written(live.first)
+    if begun and wanted.since and begun <= wanted.since:
+        return []
+    return [b for b in held if position_of(b.record.log_from) < position_of(live.first)]
 
 
-def _locked(ctx: Context, found: Iterator[Found]) -> Iterator[Found]:
+def _needed(older: Sequence[Backup], wanted: LogFilter) -> list[Backup]:
+    """Those of them that are not from before what is wanted."""
+    return [b for b in older if not wanted.since or b.record.taken >= wanted.since]
+
+
+def _locked(ctx: Context, found: Iterator[EntryOrRead]) -> Iterator[EntryOrRead]:
     with working_on(ctx, search_name(ctx.instance), "zbackup log"):
         yield from found
 
 
 def _on_a_clone(
     ctx: Context, search: ServerSearch, catalog: Catalog, backup: Backup, wanted: LogFilter
-) -> Iterator[Found]:
+) -> Iterator[EntryOrRead]:
+    with _clone_of(ctx, catalog, backup) as files:
+        yield from search.on_clone(files, wanted)
+
+
+@contextmanager
+def _clone_of(ctx: Context, catalog: Catalog, backup: Backup) -> Iterator[Files]:
+    """Files of a backup, on a clone. Whoever asks holds the lock of a search's name."""
     name = search_name(ctx.instance)
     ctx.recovery.check_program(backup.record)
     ctx.progress.phase("reading", f"the log in {backup.name}, by a server on a clone")
@@ -202,4 +287,4 @@ def _on_a_clone(
         backup=backup.name,
     )
     with log_clone(ctx, catalog, clone, backup, keep=False) as made:
-        yield from search.on_clone(made[0], wanted)
+        yield made[0]

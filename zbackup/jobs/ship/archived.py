@@ -140,7 +140,7 @@ def _proven(ctx: Context, session: Archiving, archived: ArchivedFile, problems: 
 
 def _read(session: Archiving, archived: ArchivedFile, begin: int, meter: Meter) -> int:
     """Bytes of the file's end that were proven. Raise VerificationFailed also where there are fewer."""
-    count = sum(len(part) for part in session.read_log(archived.file, begin, archived.size, meter))
+    count = sum(len(chunk) for chunk in session.read_log(archived.file, begin, archived.size, meter))
     if count != archived.size - begin:
         raise VerificationFailed(f"{archived.file} has {begin + count} bytes, and not {archived.size}")
     return count

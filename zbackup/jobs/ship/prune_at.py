@@ -5,7 +5,7 @@ host that is trusted with more than adding.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from zbackup.destinations.copies import Copies, by_server
 from zbackup.jobs.backup.prune import PrunePlan, PruneReport, Skipped
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.ship.archived import archived_log
-from zbackup.jobs.ship.remote_holds import holds_there, release_forgotten
+from zbackup.jobs.ship.remote_holds import holds_at_destination, release_forgotten
 from zbackup.jobs.ship.ship import destination_lock, never
 from zbackup.model.archive import ArchivedFile
 from zbackup.model.backup import Backup
@@ -45,7 +45,7 @@ def plan_prune_at(ctx: Context, destination: ShipDestination) -> PrunePlan:
     with destination.adapter.connect() as session:
         copies = session.copies()
         _require_proven(copies)
-        retention = _all_of(_decide(ctx, destination, copies.backups, holds_there(session, copies)))
+        retention = _all_of(_decide(ctx, destination, copies.backups, holds_at_destination(session, copies)))
         return PrunePlan(
             retention=retention,
             freed=None,
@@ -69,25 +69,45 @@ def prune_at(ctx: Context, destination: ShipDestination, stop: Callable[[], bool
         _require_proven(copies)
         if release_forgotten(ctx, destination, session, copies):
             copies = session.copies()
-        plans = _decide(ctx, destination, copies.backups, holds_there(session, copies))
+        plans = _decide(ctx, destination, copies.backups, holds_at_destination(session, copies))
         _say(destination, plans)
         retention = _all_of(plans)
+        told = _Told(stop)
         remains = (b for b in copies.remains if b.record.instance == ctx.instance)
         going = (*remains, *retention.destroy)
-        destroyed, failed = _remove_each(ctx, destination, session, going, stop)
+        destroyed, failed = _remove_each(ctx, destination, session, going, told)
         lacking = [failure for _, failure in failed if _is_lack_of_power(failure)]
         if lacking and not destroyed:
             raise lacking[-1]
-        archived = () if stop() else _superseded(ctx, destination, session, copies, destroyed)
-        removed, log_stays = _remove_log(destination, session, archived, stop)
-        orphans = () if stop() else session.collect_garbage()
+        archived = () if told() else _superseded(ctx, destination, session, copies, destroyed)
+        removed, log_stays = _remove_log(destination, session, archived, told)
+        orphans = () if told() else session.collect_garbage()
     _require_sound([failure for _, failure in failed if isinstance(failure, VerificationFailed)], destroyed)
     skipped = tuple(Skipped(backup, str(failure)) for backup, failure in failed)
     plan = PrunePlan(
         retention=retention, freed=None, orphans=orphans, unreadable=copies.unreadable, archived=removed
     )
     left = len(going) - len(destroyed) - len(skipped)
-    return PruneReport(plan=plan, destroyed=tuple(destroyed), skipped=skipped, left=left, log_stays=log_stays)
+    return PruneReport(
+        plan=plan,
+        destroyed=tuple(destroyed),
+        skipped=skipped,
+        left=left,
+        cut=told.to_end,
+        log_stays=log_stays,
+    )
+
+
+@dataclass(slots=True)
+class _Told:
+    """Remembers that it was told to end: it asks only before something that is to be done."""
+
+    stop: Callable[[], bool]
+    to_end: bool = False
+
+    def __call__(self) -> bool:
+        self.to_end = self.to_end or self.stop()
+        return self.to_end
 
 
 def _superseded(

@@ -37,7 +37,7 @@ def remote_holds(
     """Hold them there for the restore `name` while the body runs, where there are holds and we may.
 
     Killed meanwhile, the holds stay, and the same restore takes them over; what else it held, and what other
-    restores of this host have left among all that is `there`, is let go before. Raise NotFound when one of
+    restores of this host have left among all that is `there`, is released before. Raise NotFound when one of
     them was destroyed since it was chosen.
     """
     if not isinstance(session, Holdable):
@@ -53,7 +53,7 @@ def remote_holds(
         _release_all(ctx, destination, session, tag, held)
 
 
-def holds_there(session: Session, copies: Copies) -> Mapping[int, tuple[str, ...]]:
+def holds_at_destination(session: Session, copies: Copies) -> Mapping[int, tuple[str, ...]]:
     """Guid -> tags of the holds, as far as that can be asked. Raise ConnectionFailed."""
     held = [s for b in (*copies.remains, *copies.backups) for s in b.snapshots if s.holds]
     if not held or not isinstance(session, Holdable):
@@ -75,7 +75,7 @@ def release_forgotten(
     wanted: Sequence[Snapshot] = (),
 ) -> bool:
     """Release what restores of this host hold there and will never use: their makers are dead, and nothing
-    is here to go on with. Of the restore `own`, which the caller is, it is all but the `wanted`.
+    is here to continue. Of the restore `own`, which the caller is, it is all but the `wanted`.
 
     Returns whether anything was. What cannot be released is told, and nothing raised but ConnectionFailed.
     """
@@ -83,7 +83,7 @@ def release_forgotten(
         return False
     copies = {s.guid: s for b in (*there.remains, *there.backups) for s in b.snapshots}
     needed = {s.guid for s in wanted}
-    held = holds_there(session, there)
+    held = holds_at_destination(session, there)
     pools = _pools(ctx) if held else ()
     found = False
     for guid, tags in held.items():
@@ -138,7 +138,7 @@ def _release_one(
 
 
 def _goes_on(ctx: Context, name: str, own: str) -> bool:
-    """Tell whether something of it is here that has not all arrived: the same command would go on with
+    """Tell whether something of it is here that has not all arrived: the same command would continue
     that."""
     if name == own:
         return False

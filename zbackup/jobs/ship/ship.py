@@ -1,4 +1,4 @@
-"""Copy backups to a destination: look at both sides, plan, pin, send, commit, let go.
+"""Copy backups to a destination: look at both sides, plan, pin, send, commit, release.
 
 The instance's own lock is held only while it is planned and pinned, for a stream may take hours and snapshots
 are due meanwhile. What is being sent is held, and bookmarked: the bookmark stays when the snapshot is pruned,
@@ -123,7 +123,7 @@ def ship(
     ConnectionFailed or CommandFailed (which says where) for what fails. `stop` cuts a stream.
     """
     with destination_lock(ctx, destination), destination.adapter.connect() as session:
-        ctx.progress.phase("looking at both sides", destination.adapter.address)
+        ctx.progress.phase("inspecting both sides", destination.adapter.address)
         inventory = session.inventory()
         with ctx.instance_lock(f"zbackup ship to {destination.name} (planning)"):
             sides = _both_sides(ctx, destination, inventory, initial=initial)
@@ -146,7 +146,7 @@ def ship_all(ctx: Context, stop: Callable[[], bool] = never) -> tuple[ShipReport
     """Bring all of the instance's destinations up to date, one after the other.
 
     One that fails does not keep the others from their turn; the first failure is raised when all had theirs.
-    Raise Stopped where `stop` left some without: nothing was sent there.
+    Raise Stopped where `stop` cut a stream, or left some without their turn, and none failed.
     """
     reports = []
     failures: list[ZbackupError] = []
@@ -158,6 +158,9 @@ def ship_all(ctx: Context, stop: Callable[[], bool] = never) -> tuple[ShipReport
             break
         try:
             reports.append(ship(ctx, destination, stop=stop))
+        except Stopped as cut:
+            failures.append(cut)
+            break
         except ZbackupError as failure:
             log.error(
                 "ship.failed",
@@ -182,7 +185,7 @@ def destination_lock(ctx: Context, destination: ShipDestination) -> Iterator[Non
 def _both_sides(ctx: Context, destination: ShipDestination, inventory: Inventory, *, initial: bool) -> _Sides:
     catalog = ctx.catalog()
     names = {d.name for d in catalog.datasets}
-    # What a switch put aside is no target dataset's future any more.
+    # What a switch set aside is no target dataset's future any more.
     own = tuple(b for b in catalog.backups if all(s.dataset in names for s in b.snapshots))
     sources = _sources(ctx, [d.name for d in catalog.datasets])
     streams = ZfsStreams(ctx.zfs.runner)
@@ -256,7 +259,7 @@ def _act(
 ) -> None:
     match step:
         case Abort(target, why):
-            log.info("ship.aborted", line=target, why=why, destination=destination.name)
+            log.info("ship.aborted", dataset=target, why=why, destination=destination.name)
             session.abort(target)
         case Send():
             done.sent.append(_send(ctx, destination, session, step, stop))

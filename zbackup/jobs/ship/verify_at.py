@@ -29,7 +29,7 @@ from zbackup.zfs.streams import ZfsStreams, content_argv, failure_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadBack:
-    """A snapshot that was read on both sides: so many bytes of its data, all of it if `whole`."""
+    """A snapshot that was read on both sides: `size` bytes of its data, all of it if `whole`."""
 
     snapshot: Snapshot
     size: int
@@ -64,7 +64,7 @@ def verify_at(
     connecting and reading raises, and Stopped when `stop` says so; a difference is a problem in the report.
     """
     with destination_lock(ctx, destination), destination.adapter.connect() as session:
-        ctx.progress.phase("looking at both sides", destination.adapter.address)
+        ctx.progress.phase("inspecting both sides", destination.adapter.address)
         copies = session.copies()
         mine = _backups(ctx)
         here = {b.record.backup: b for b in mine or ()}

@@ -18,7 +18,7 @@ from zbackup.model.switch import Switch
 from zbackup.plan.clones.clone_name import copy_name
 from zbackup.plan.switch import CloneDataset, Member, plan_switch
 from zbackup.proc import secure_files
-from zbackup.proc.open_files import inside, told
+from zbackup.proc.open_files import processes_in, told
 
 HALF_DONE = ("switching", "undoing")
 
@@ -68,7 +68,7 @@ def require_unread(ctx: Context, guids: frozenset[int]) -> None:
     what is mounted below a dataset keeps it from being unmounted. No restore begins under the instance's
     lock."""
     for each in ctx.zfs.filesystems(ctx.clones.partition("/")[0]):
-        if each.guid in guids and each.mountpoint and (who := told(inside(f"{each.mountpoint}/.zfs"))):
+        if each.guid in guids and each.mountpoint and (who := told(processes_in(f"{each.mountpoint}/.zfs"))):
             raise Refused(
                 f"snapshots of {each.name} are being read, so that it cannot be unmounted: {who}. "
                 f"Wait until that is done, or end it"

@@ -91,7 +91,7 @@ def _mount_aside(ctx: Context, switch: Switch) -> None:
                 ctx.zfs.mount(aside)
             ctx.zfs.set_properties(aside, {"canmount": dict(left.own).get("canmount", "on")})
         except CommandFailed as failure:
-            ctx.progress.note(f"{aside} is not mounted, so that its backups cannot be looked into: {failure}")
+            ctx.progress.note(f"{aside} is not mounted, so that its backups cannot be read: {failure}")
 
 
 # and back
@@ -193,15 +193,15 @@ def _origin(ctx: Context, name: str) -> str:
 
 
 def _settle(ctx: Context, name: str, wanted: Mapping[str, str], keep: Sequence[str] = ()) -> None:
-    """Exactly this is set on it itself, besides what is to be kept; it is not mounted by that."""
+    """Exactly this is set on it itself, and what is to be kept; it is not mounted by that."""
     own = ctx.zfs.own_settings(name)
-    news = {key: value for key, value in wanted.items() if own.get(key) != value and key != "canmount"}
+    changed = {key: value for key, value in wanted.items() if own.get(key) != value and key != "canmount"}
     surplus = [key for key in own if key not in (*wanted, *keep, *FIXED, "canmount")]
-    if (news or surplus) and own.get("canmount") != "noauto":
+    if (changed or surplus) and own.get("canmount") != "noauto":
         # Else zfs would mount it as soon as it has a mountpoint.
         ctx.zfs.set_properties(name, {"canmount": "noauto"})
-    if news:
-        ctx.zfs.set_properties(name, news)
+    if changed:
+        ctx.zfs.set_properties(name, changed)
     for key in surplus:
         ctx.zfs.clear_property(name, key)
 

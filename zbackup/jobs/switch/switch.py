@@ -80,9 +80,9 @@ def switch(ctx: Context, name: str) -> SwitchReport:
     Raise NotFound, ConfigError or Refused before anything is changed. When it fails before the server was
     started, production is as it was. When the server does not start or answer, it is left for a look.
     """
-    with ExitStack() as held:
-        held.enter_context(working_on(ctx, name, "zbackup switch"))
-        held.enter_context(ctx.instance_lock("zbackup switch"))
+    with ExitStack() as locks:
+        locks.enter_context(working_on(ctx, name, "zbackup switch"))
+        locks.enter_context(ctx.instance_lock("zbackup switch"))
         clone = clone_to_switch(ctx, name)
         record = clone_datasets.record_of(ctx, clone)
         intent = intent_of(clone) if clone.state in HALF_DONE else intend(ctx, clone)
@@ -111,9 +111,9 @@ def undo(ctx: Context, name: str = "") -> SwitchReport:
     since stay in the catalogue. Raise NotFound, ConfigError, or Refused before anything is changed.
     """
     name = name or newest(ctx)
-    with ExitStack() as held:
-        held.enter_context(working_on(ctx, name, "zbackup switch --undo"))
-        held.enter_context(ctx.instance_lock("zbackup switch --undo"))
+    with ExitStack() as locks:
+        locks.enter_context(working_on(ctx, name, "zbackup switch --undo"))
+        locks.enter_context(ctx.instance_lock("zbackup switch --undo"))
         facts = inspect(ctx)
         clone = find(ctx, name)
         intent = intent_of(clone)

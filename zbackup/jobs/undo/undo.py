@@ -73,7 +73,7 @@ def undo(
     """Put back the rows that a transaction changed, where production still has what it wrote.
 
     Raise UsageError, NotRecoverable or Refused before anything is changed; DatabaseError or
-    VerificationFailed when it could not be finished: the same again goes on with it.
+    VerificationFailed when it could not be finished: the same command continues it.
     """
     if ctx.undoer is None:
         raise Refused(

@@ -29,7 +29,7 @@ class WindowReport:
     """The window at `now`; `promised` is the moment after which all should be in reach (None: nobody promised
     anything), and `lacking` what of it is not. `as_they_are` are the backups that can be restored without a
     log. `kept` are those that a prune by the rules `retention` would keep, with reasons. `note` says why the
-    live log was not looked at, "" if it was, and `on_trust` what is believed that nobody proved. `unreadable`
+    live log was not read, "" if it was, and `on_trust` what is believed that nobody proved. `unreadable`
     are (snapshot, problem)."""
 
     now: datetime
@@ -93,7 +93,7 @@ def _beyond(destination: ShipDestination, there: ArchivedCopies) -> str:
     """Return why what is after the last backup does not count, "" where archived log is counted."""
     address = destination.adapter.address
     if there.unknown:
-        return f"the log archive at {address} cannot be looked at ({there.unknown})"
+        return f"the log archive at {address} cannot be read ({there.unknown})"
     return "" if there.carried else f"only what is at {address}"
 
 
@@ -124,7 +124,7 @@ def window_at(ctx: Context, destination: ShipDestination) -> WindowReport:
 
 
 def inspect(ctx: Context, catalog: Catalog) -> tuple[RecoveryWindow, str]:
-    """The window, and why the live log is not part of it ("" if it was looked at)."""
+    """The window, and why the live log is not part of it ("" if it was read)."""
     return _window(ctx, catalog, ctx.clock.now())
 
 
@@ -143,9 +143,9 @@ def _live_log(ctx: Context, catalog: Catalog) -> tuple[LiveLog | None, str]:
     except NotRecoverable:
         return LiveLog("", ""), ""
     except (ZbackupError, OSError) as problem:
-        return None, f"the live log cannot be looked at: {problem}"
+        return None, f"the live log cannot be read: {problem}"
     if span is None:
-        return None, "the live log cannot be looked at from its files"
+        return None, "the live log cannot be read from its files"
     if position_of(span.first) > position_of(newest.record.log_to):
         return LiveLog("", span.first), ""
     files = newest.files(catalog.all_datasets)

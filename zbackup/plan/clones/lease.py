@@ -1,5 +1,6 @@
 """Leases of dev clones: when one ends, and what is to be done about it. Pure."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -29,3 +30,17 @@ def judge(clone: Clone, now: datetime, warn: timedelta) -> Verdict:
     if end <= now:
         return "over"
     return "ends soon" if end - warn <= now else "runs"
+
+
+def children_first(clones: Sequence[Clone]) -> list[Clone]:
+    """The same in the order in which they can be destroyed: ZFS keeps a clone while another is made of it."""
+    parents = {clone.name: clone.parent for clone in clones}
+
+    def depth(clone: Clone) -> int:
+        # Descriptions may name each other.
+        count, name = 0, clone.parent
+        while name in parents and count < len(parents):
+            count, name = count + 1, parents[name]
+        return count
+
+    return sorted(clones, key=depth, reverse=True)

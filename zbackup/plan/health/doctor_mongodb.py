@@ -46,14 +46,14 @@ def lasts(oplog: Oplog) -> float | None:
 
 def _window(oplog: Oplog, every: float | None) -> Iterator[Finding]:
     """Entries that are dropped before a snapshot holds them leave a gap in the recovery window."""
-    held, needed = lasts(oplog), max(4 * every, DAY_S) if every else DAY_S
-    if held is None or held >= needed:
+    lasting, needed = lasts(oplog), max(4 * every, DAY_S) if every else DAY_S
+    if lasting is None or lasting >= needed:
         return
-    enough = math.ceil(oplog.most * needed / max(held, 1.0) / MIB)
+    enough = math.ceil(oplog.most * needed / max(lasting, 1.0) / MIB)
     yield Finding(
-        severity="critical" if every and held < 2 * every else "warning",
+        severity="critical" if every and lasting < 2 * every else "warning",
         subject="oplog",
-        text=f"the oplog holds {_hours(held)}"
+        text=f"the oplog holds {_hours(lasting)}"
         + (f", and a snapshot is taken every {_hours(every)}" if every else ""),
         why="entries that are dropped before a snapshot holds them are a gap in what can be restored; a "
         "night without snapshots must not make one",

@@ -47,7 +47,7 @@ def occasion(
 ) -> Occasion | None:
     """Return why to tell a channel that hears of what is at least this severe; None: it need not hear of it.
 
-    A problem that got better, or of which only the text changed, is no news.
+    A problem that got better, or of which only the text changed, is not told again.
     """
     everything = tuple(findings)
     there = serious(everything, severity)

@@ -154,7 +154,7 @@ def _certainly_between(one: Reading, later: Reading) -> timedelta:
 def turned_back(ordered: Sequence[Backup], start: datetime) -> list[tuple[Backup, str]]:
     """Backups, in order of creation, whose data reaches further than that of a later one with another log.
 
-    So it is when a server was set up anew from older data, after a failover or a recovery. Without the last
+    So it is when a server was set up again from older data, after a failover or a recovery. Without the last
     one before a moment after `start`, a recovery would take one of the newer history for it, and miss what
     was committed in the older one.
     """

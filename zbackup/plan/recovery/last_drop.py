@@ -44,7 +44,7 @@ class LastDrop:
             self._here, self._here_open = entry, self._gone is None and not (self._sure and self.kind in own)
         if self._ends(own, schema):
             self._gone = True
-        # What makes a table anew and fills it is of both.
+        # What makes a table again and fills it is of both.
         if own - {"ddl", "drop", "truncate"} or ("ddl" in own and "drop" not in own):
             self._gone = False
         self._follow(entry)

@@ -60,13 +60,13 @@ def consistent(arrived: Sequence[Backup], now: datetime) -> list[Backup]:
 
 def _servers(arrived: Sequence[Backup]) -> dict[str, int]:
     """Tell whose each dataset is. Two that anything claims to be of one backup are of one server: what is
-    planned for backups together (destinations.copies.by_server) is held against each other here."""
+    planned for backups together (destinations.copies.by_server) is compared with each other here."""
     found: list[set[str]] = []
     for backup in arrived:
-        lines = {s.dataset for s in backup.snapshots}
-        joined = [each for each in found if each & lines]
-        found = [*(each for each in found if not each & lines), lines.union(*joined)]
-    return {line: number for number, lines in enumerate(found) for line in lines}
+        datasets = {s.dataset for s in backup.snapshots}
+        joined = [each for each in found if each & datasets]
+        found = [*(each for each in found if not each & datasets), datasets.union(*joined)]
+    return {dataset: number for number, datasets in enumerate(found) for dataset in datasets}
 
 
 def plan_received(
@@ -75,7 +75,7 @@ def plan_received(
     now: datetime,
     grace: timedelta,
 ) -> Plans:
-    """Tell what `decide` says of a destination's backups, without what only claims of others would let go.
+    """Tell what `decide` says of a destination's backups, without what only claims of others would remove.
 
     A backup goes only if it would have gone also without any that contradict what arrived before them, and
     without any that arrived after one that was taken less than `grace` ago.

@@ -20,7 +20,7 @@ def wanted(
     """The backups to be there, oldest first: always the newest, and of the others those that the
     destination's own `policy` would keep.
 
-    Besides those that are there but for their commit, and those of the snapshots in `begun` (guids), of
+    And those that are there but for their commit, and those of the snapshots in `begun` (guids), of
     which a part has been sent: what has arrived is not thrown away because there is something newer by now.
     """
     ready = sorted((b for b in backups if b.complete and b.finished), key=lambda b: b.createtxg)

@@ -42,8 +42,8 @@ class View:
 
     def column(self, moment: datetime) -> float:
         """Tell where a moment is, 0 to `width`; what is outside is at the edge."""
-        part = (moment - self.start) / self.span
-        return round(min(max(part, 0.0), 1.0) * self.width, 2)
+        fraction = (moment - self.start) / self.span
+        return round(min(max(fraction, 0.0), 1.0) * self.width, 2)
 
     def moment(self, column: float) -> datetime:
         """The moment at a column."""

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zbackup.engines.mysql.binlog.needs import needs_of
 from zbackup.engines.mysql.binlog.statement import LONGEST, read_statement, without_secrets
 from zbackup.engines.mysql.binlog.unreplayable import why_unreplayable
 
@@ -87,6 +88,7 @@ def test_a_backslash_is_one_where_the_server_says_so() -> None:
 def test_any_text_is_read(text: str, schema: str, ansi: bool) -> None:
     found = read_statement(text, schema, ansi_quotes=ansi)
     assert isinstance(why_unreplayable(found), str)
+    assert isinstance(needs_of(found, substitutes=ansi), tuple)
     without_secrets(text)
 
 
@@ -178,6 +180,49 @@ def test_a_comment_that_begins_with_m_is_one() -> None:
 )
 def test_files_that_are_brought_in_end_a_replay(text: str, stops: bool) -> None:
     assert bool(why_unreplayable(read_statement(text, "s"))) is stops
+
+
+@pytest.mark.parametrize(
+    ("text", "needs"),
+    [
+        ("CREATE FUNCTION f RETURNS STRING SONAME 'udf.so'", "library udf.so"),
+        (
+            'create or replace aggregate function if not exists f returns int soname "udf.so"',
+            "library udf.so",
+        ),
+        ("CREATE FUNCTION f() RETURNS INT RETURN (SELECT soname FROM t WHERE soname = 'x')", ""),
+        ("CREATE TABLE t (a INT) ENGINE=ARCHIVE COMMENT='x'", "storage engine archive"),
+        ("CREATE TABLE t (a INT) ENGINE = 'RocksDB'", "storage engine rocksdb"),
+        ("CREATE OR REPLACE TABLE t (a INT) COMMENT 'ENGINE=x', ENGINE=`archive`", "storage engine archive"),
+        ("ALTER TABLE t ADD COLUMN engine VARCHAR(9), ENGINE = ROCKSDB", "storage engine rocksdb"),
+        ("CREATE TABLE t (a INT) ENGINE=InnoDB", ""),
+        ("CREATE TABLE t (a INT, engine CHAR(9), CHECK (engine = 'V8'))", ""),
+        ("CREATE TABLE t SELECT * FROM parts WHERE engine = 'V8'", ""),
+        ("CREATE TABLE t ENGINE=Memory AS SELECT * FROM parts WHERE engine = 'V8'", ""),
+        ("CREATE TABLE engine LIKE x.engine", ""),
+        ("INSERT INTO t (engine) VALUES ('ENGINE=ARCHIVE')", ""),
+        ("UPDATE parts SET engine = archive", ""),
+        ("CREATE USER a@b IDENTIFIED WITH 'auth_socket'", "authentication plugin auth_socket"),
+        (
+            "ALTER USER a IDENTIFIED WITH x BY 'p' AND IDENTIFIED WITH webauthn",
+            "authentication plugin x, authentication plugin webauthn",
+        ),
+        (
+            "CREATE OR REPLACE USER a IDENTIFIED VIA ed25519 USING PASSWORD('x') OR `unix_socket`, b",
+            "authentication plugin ed25519, authentication plugin unix_socket",
+        ),
+        ("GRANT ALL ON *.* TO a IDENTIFIED VIA pam", "authentication plugin pam"),
+        ("CREATE USER a IDENTIFIED BY 'WITH x'", ""),
+        ("CREATE TABLE t (a TEXT, FULLTEXT KEY f (a) WITH PARSER mecab)", "full-text parser mecab"),
+        ("CREATE FULLTEXT INDEX f ON t (a) WITH PARSER `ngram`", "full-text parser ngram"),
+        ("DROP FUNCTION f", ""),
+    ],
+)
+def test_what_a_statement_needs_of_its_server_is_told_by_its_text(text: str, needs: str) -> None:
+    found = needs_of(read_statement(text, "s"), substitutes=False)
+    assert ", ".join(f"{need.what} {need.name}" for need in found) == needs
+    others = needs_of(read_statement(text, "s"), substitutes=True)
+    assert others == tuple(need for need in found if need.what != "storage engine")
 
 
 def test_renames_are_pairs_in_their_order() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.engines.mongodb.lock_server import CONNECT, Mongod, note_says, serving
 from zbackup.config.lock import Lock
-from zbackup.engines.mongodb.lock.lock import hold
+from zbackup.engines.mongodb.lock.lock import locked
 from zbackup.engines.mongodb.server.connection import CommandRefused, ConnectionLost, NotAnswered
 from zbackup.model.errors import DatabaseError, LockNotTaken
 from zbackup.model.record import LockKind
@@ -18,7 +18,7 @@ Serve = Callable[..., Mongod]
 
 def holding(server: Mongod, kind: LockKind = "fsync", **changed: Any) -> Any:
     limits = Lock.model_construct(**({"hold": 10.0} | changed))
-    return hold(CONNECT, limits, kind, server.note, oplog=server.replicates)
+    return locked(CONNECT, limits, kind, server.note, oplog=server.replicates)
 
 
 def refused(server: Mongod, match: str, **changed: Any) -> None:
@@ -35,15 +35,15 @@ def in_order(server: Mongod) -> bool:
 
 def test_it_is_held_while_the_body_runs_and_gone_when_it_has_ended(serving: Serve) -> None:
     server = serving()
-    with holding(server) as held:
+    with holding(server) as lock:
         assert server.locks == ["ours"] and note_says(server) == server.end
-        assert held.position == server.end and held.gtid == "" and held.kind == "fsync"
+        assert lock.position == server.end and lock.gtid == "" and lock.kind == "fsync"
         server.clock.sleep(3)
-        assert 0 < held.seconds_left() < 7
-        held.confirm()
-        assert held.facts["oplog_first"] == "1000,1@2" and "oplog_wall" in held.facts
-        assert "oplog_after" not in held.facts
-    assert server.locks == [] and server.held_for == [3] and held.held_ms == 3000
+        assert 0 < lock.seconds_left() < 7
+        lock.confirm()
+        assert lock.facts["oplog_first"] == "1000,1@2" and "oplog_wall" in lock.facts
+        assert "oplog_after" not in lock.facts
+    assert server.locks == [] and server.held_for == [3] and lock.held_ms == 3000
     assert server.watchdogs[0].status == 0 and server.said.count("fsyncUnlock") == 1
     server.lock_as_another()
     assert in_order(server) and server.locks == ["another's"], "it is over: nobody releases what comes later"
@@ -60,11 +60,11 @@ def test_a_watchdog_and_a_note_are_there_before_it_is_asked_for(serving: Serve) 
             server.write()
 
     server.before = look
-    with holding(server) as held:
-        assert seen == [(["asking"], "1007,1@2")] and held.lock_wait_ms == 1000
-        assert note_says(server) == held.position == "1008,1@2", "what was written until it was granted"
+    with holding(server) as lock:
+        assert seen == [(["asking"], "1007,1@2")] and lock.lock_wait_ms == 1000
+        assert note_says(server) == lock.position == "1008,1@2", "what was written until it was granted"
         assert server.watchdogs[0].told == ["asking", "locked"], "from now on the ceiling counts"
-        assert held.seconds_left() == 9
+        assert lock.seconds_left() == 9
 
 
 def test_a_watchdog_outlives_what_ends_zbackup(serving: Serve) -> None:
@@ -109,38 +109,38 @@ def test_one_that_is_granted_when_nobody_waits_any_more_is_released(serving: Ser
 def test_one_that_is_stopped_under_the_lock_loses_it_at_the_ceiling(serving: Serve) -> None:
     server = serving()
     said = r"did not last to the end \(its ceiling is 10 s\)"
-    with pytest.raises(LockNotTaken, match=said), holding(server) as held:
+    with pytest.raises(LockNotTaken, match=said), holding(server) as lock:
         server.clock.sleep(1000)
         assert server.locks == [] and server.held_for == [10]
         server.lock_as_another()
-        held.confirm()
+        lock.confirm()
     assert server.locks == ["another's"] and in_order(server)
 
 
 def test_at_the_ceiling_it_does_not_count_any_more(serving: Serve) -> None:
     """The watchdog is about to release it, also where the server still says that it is locked."""
     server = serving(watchdog_dead=False)
-    with pytest.raises(LockNotTaken, match="did not last"), holding(server) as held:
+    with pytest.raises(LockNotTaken, match="did not last"), holding(server) as lock:
         server.clock.now += 10  # the watchdog is not quite as quick
-        assert server.ours == 1 and held.is_over
-        held.confirm()
+        assert server.ours == 1 and lock.is_over
+        lock.confirm()
     assert in_order(server)
 
 
 def test_without_its_watchdog_a_lock_past_its_ceiling_is_released_all_the_same(serving: Serve) -> None:
     server = serving()
-    with pytest.raises(LockNotTaken, match="did not last"), holding(server) as held:
+    with pytest.raises(LockNotTaken, match="did not last"), holding(server) as lock:
         server.watchdog_dead = True
         server.clock.sleep(20)
-        held.confirm()
+        lock.confirm()
     assert in_order(server)
 
 
 def test_a_lock_that_somebody_else_released_is_not_confirmed(serving: Serve) -> None:
     server = serving()
-    with pytest.raises(LockNotTaken, match="did not last"), holding(server) as held:
+    with pytest.raises(LockNotTaken, match="did not last"), holding(server) as lock:
         server.locks.clear()
-        held.confirm()
+        lock.confirm()
     assert server.clock.now == 1000, "nobody looks for a lock that is to come"
     assert in_order(server)
 
@@ -148,34 +148,34 @@ def test_a_lock_that_somebody_else_released_is_not_confirmed(serving: Serve) -> 
 def test_an_oplog_that_moved_under_the_lock_is_refused(serving: Serve) -> None:
     server = serving()
     said = "moved under the lock, from 1007,1@2 to 1008,1@2"
-    with pytest.raises(LockNotTaken, match=said), holding(server) as held:
+    with pytest.raises(LockNotTaken, match=said), holding(server) as lock:
         server.writes += 1
-        held.confirm()
+        lock.confirm()
     assert in_order(server)
 
 
 def test_a_server_without_an_oplog_is_held_by_what_it_counts(serving: Serve) -> None:
     server = serving(replicates=False)
-    with holding(server) as held:
-        assert (held.position, dict(held.facts)) == ("", {}) and note_says(server) == "7 writes of process 1"
-        held.confirm()
+    with holding(server) as lock:
+        assert (lock.position, dict(lock.facts)) == ("", {}) and note_says(server) == "7 writes of process 1"
+        lock.confirm()
     assert in_order(server) and "entry" not in " ".join(server.said)
 
 
 @pytest.mark.parametrize("replicates", [True, False])
 def test_without_a_lock_both_ends_are_told(replicates: bool, serving: Serve) -> None:
     server = serving(replicates=replicates)
-    with holding(server, "none") as held:
-        assert held.seconds_left() == 600 and held.kind == "none"
+    with holding(server, "none") as lock:
+        assert lock.seconds_left() == 600 and lock.kind == "none"
         server.clock.sleep(500)
         server.write()
-        held.confirm()
+        lock.confirm()
         facts = {"oplog_wall", "oplog_durable_wall", "oplog_after", "oplog_after_wall"}
         facts |= {"oplog_first", "oplog_first_wall"}
-        assert set(held.facts) == (facts if replicates else set())
-        assert held.position == ("1007,1@2" if replicates else "")
+        assert set(lock.facts) == (facts if replicates else set())
+        assert lock.position == ("1007,1@2" if replicates else "")
         if replicates:
-            assert held.facts["oplog_after"] == "1008,1@2"
+            assert lock.facts["oplog_after"] == "1008,1@2"
     assert not server.asked and not server.watchdogs and not server.note.path.exists()
 
 
@@ -259,9 +259,9 @@ def test_one_that_is_open_for_just_so_long_counts(serving: Serve) -> None:
 
 
 def held_once(server: Mongod) -> None:
-    with holding(server) as held:
+    with holding(server) as lock:
         server.clock.sleep(1)
-        held.confirm()
+        lock.confirm()
 
 
 BREAKS: dict[str, Callable[[], BaseException]] = {

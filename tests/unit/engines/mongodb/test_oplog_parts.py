@@ -246,7 +246,7 @@ def test_no_checkpoint_is_none(tmp_path: Path) -> None:
     assert stable_checkpoint(log_file(tmp_path, recovered_at(0, 0)), 0) is None
 
 
-def test_last_words_are_the_errors_without_the_noise(tmp_path: Path) -> None:
+def test_the_tail_of_the_log_is_the_errors_without_the_noise(tmp_path: Path) -> None:
     fatal = '{"s":"F","id":2,"msg":"\\n\\n***aborting after fassert() failure\\n\\n"}'
     trace = '{"s":"F","id":3,"msg":"BACKTRACE: {bt}","attr":{"a":1}}'
     harmless = '{"s":"E","id":4,"msg":"TCP FastOpen unavailable"}'
@@ -254,14 +254,14 @@ def test_last_words_are_the_errors_without_the_noise(tmp_path: Path) -> None:
     assert error_log_tail(file) == "***aborting after fassert() failure"
 
 
-def test_last_words_of_a_server_that_gives_up_at_its_start(tmp_path: Path) -> None:
+def test_the_tail_of_the_log_of_a_server_that_gives_up_at_its_start(tmp_path: Path) -> None:
     message = "DBException in initAndListen, terminating"
     why = f'{{"s":"E","id":20557,"msg":"{message}","attr":{{"error":"no journal"}}}}'
     file = log_file(tmp_path, QUIET, why, *[QUIET] * 20)
     assert error_log_tail(file) == f'{message} {{"error": "no journal"}}'
 
 
-def test_last_words_are_the_last_lines_when_nothing_failed(tmp_path: Path) -> None:
+def test_the_tail_of_the_log_is_the_last_lines_when_nothing_failed(tmp_path: Path) -> None:
     assert error_log_tail(log_file(tmp_path, *[QUIET] * 20)).splitlines() == ['all well {"n": 1}'] * 10
     assert error_log_tail(tmp_path / "nothing") == ""
 

@@ -18,7 +18,7 @@ import pytest
 from tests.unit.engines.clock import Clock, Timer
 from tests.unit.engines.watchdog import Killed, Watchdog, in_memory
 from zbackup.engines.mysql.lock import applier, applier_watchdog, lock, long_queries, wait_limit
-from zbackup.engines.mysql.lock.lock import TakenLock, hold
+from zbackup.engines.mysql.lock.lock import TakenLock, locked
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server.connection import ConnectionLost, StatementFailed
 from zbackup.model.errors import DatabaseError
@@ -338,4 +338,4 @@ def serving(monkeypatch: pytest.MonkeyPatch) -> "Iterator[Callable[..., Server]]
             each.bury()
 
 
-__all__ = ["CONNECT", "Server", "Session", "TakenLock", "hold", "serving"]
+__all__ = ["CONNECT", "Server", "Session", "TakenLock", "locked", "serving"]

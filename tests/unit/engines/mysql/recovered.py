@@ -11,7 +11,7 @@ from tests.unit.engines.mysql.applying import Applying, Notes
 from tests.unit.engines.mysql.applying_mariadb import ApplyingMariaDB, listen_anywhere
 from tests.unit.engines.mysql.test_recovery_of_files import NOW, Log, moment, record
 from zbackup.config.recovery import Recovery as RecoveryTable
-from zbackup.engines.mysql.recovery import log_source, replay
+from zbackup.engines.mysql.recovery import replay, replication_source
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.model.log import Transaction
 from zbackup.model.recovery import Files, Recovered, Serving
@@ -45,7 +45,7 @@ class Story:
         self.beside = False
         self.given: dict[str, Any] = {}
         monkeypatch.setattr(MysqlRecovery, "_server", self._server)
-        monkeypatch.setattr(log_source, "listen_beside", listen_anywhere)
+        monkeypatch.setattr(replication_source, "listen_beside", listen_anywhere)
         monkeypatch.setattr(replay, "POLL_S", 0.0)
 
     def commit(self, *seconds: int) -> None:

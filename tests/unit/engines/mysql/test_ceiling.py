@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.unit.engines.mysql.lock_server import CONNECT, Server, hold, serving
+from tests.unit.engines.mysql.lock_server import CONNECT, Server, locked, serving
 from zbackup.config.lock import Lock
 from zbackup.model.errors import LockNotTaken
 from zbackup.model.record import LockKind
@@ -22,7 +22,7 @@ def test_the_server_knows_the_ceiling_before_it_grants_the_lock(
 ) -> None:
     """It knows how long to wait as well: who is killed meanwhile can tell it nothing any more."""
     server = serving(version=version)
-    with hold(CONNECT, LIMITS, kind):
+    with locked(CONNECT, LIMITS, kind):
         assert server.asked
         assert all(session.silence <= 10 and session.patience <= 30 for session in server.asked)
 
@@ -34,20 +34,20 @@ def test_one_that_is_stopped_under_the_lock_loses_it_at_the_ceiling(
 ) -> None:
     """However long the flush under the lock took: each statement restarts the server's count."""
     server = serving(version=version, flush_s=flush_s)
-    with hold(CONNECT, LIMITS, kind) as held:
+    with locked(CONNECT, LIMITS, kind) as lock:
         assert server.holder
         server.clock.sleep(1000)
         assert not server.holder
         with pytest.raises(LockNotTaken, match=r"did not last to the end \(its ceiling is 10 s\)"):
-            held.confirm()
+            lock.confirm()
     assert max(server.held_for) <= 10
 
 
 def test_one_that_is_stopped_when_it_has_confirmed_loses_it_at_the_ceiling(serving: Serve) -> None:
     server = serving()
-    with hold(CONNECT, LIMITS, "ftwrl") as held:
+    with locked(CONNECT, LIMITS, "ftwrl") as lock:
         server.clock.sleep(6)
-        held.confirm()
+        lock.confirm()
         assert server.holder
         server.clock.sleep(1000)
     assert max(server.held_for) <= 10
@@ -57,11 +57,11 @@ def test_one_that_is_stopped_when_it_has_confirmed_loses_it_at_the_ceiling(servi
 def test_a_flush_that_hangs_does_not_stretch_it(version: str, kind: LockKind, serving: Serve) -> None:
     server = serving(version=version, flush_s=500)
     if kind == "backup-lock":  # nothing has to be flushed: the log goes on
-        with hold(CONNECT, LIMITS, kind):
+        with locked(CONNECT, LIMITS, kind):
             assert server.holder
         return
     said = "not flushed under the lock within 10 s"
-    with pytest.raises(LockNotTaken, match=said), hold(CONNECT, LIMITS, kind):
+    with pytest.raises(LockNotTaken, match=said), locked(CONNECT, LIMITS, kind):
         pytest.fail("the log was not flushed")
     assert max(server.held_for) <= 10 and not server.sessions[1:]
 
@@ -69,29 +69,29 @@ def test_a_flush_that_hangs_does_not_stretch_it(version: str, kind: LockKind, se
 @pytest.mark.parametrize("hold_s", [1.0, 2.0, 10.0])
 def test_zfs_is_given_up_in_time_to_confirm(hold_s: float, serving: Serve) -> None:
     server = serving()
-    with hold(CONNECT, Lock.model_construct(hold=hold_s), "ftwrl") as held:
-        assert 0 < held.seconds_left() < hold_s
-        assert held.seconds_left() > hold_s / 2
-        server.clock.sleep(held.seconds_left())
-        held.confirm()
-        assert held.seconds_left() > 0, "a command is given some time to fail in"
+    with locked(CONNECT, Lock.model_construct(hold=hold_s), "ftwrl") as lock:
+        assert 0 < lock.seconds_left() < hold_s
+        assert lock.seconds_left() > hold_s / 2
+        server.clock.sleep(lock.seconds_left())
+        lock.confirm()
+        assert lock.seconds_left() > 0, "a command is given some time to fail in"
 
 
 @pytest.mark.parametrize("version", ["9.7.4", "10.11.18-MariaDB"])
 def test_without_a_lock_there_is_none(version: str, serving: Serve) -> None:
     server = serving(version=version)
-    with hold(CONNECT, LIMITS, "none") as held:
-        assert not server.holder and held.seconds_left() == 600
+    with locked(CONNECT, LIMITS, "none") as lock:
+        assert not server.holder and lock.seconds_left() == 600
         server.clock.sleep(500)
         server.commit()
-        held.confirm()
+        lock.confirm()
         assert server.clock.sessions[1].alive
     assert not server.asked and not server.sessions[1:]
 
 
 def test_without_a_lock_no_session_has_to_last(serving: Serve) -> None:
     server = serving(silence=60)
-    with hold(CONNECT, LIMITS, "none") as held:
+    with locked(CONNECT, LIMITS, "none") as lock:
         server.clock.sleep(500)
         assert not server.sessions
-        held.confirm()
+        lock.confirm()

@@ -203,7 +203,7 @@ def test_a_character_set_is_a_word_or_the_end() -> None:
         charset = "utf16"
 
         def one(self, _: str, __: object = ()) -> dict[str, object]:
-            return {"type": "BASE TABLE", "engine": "InnoDB", "n": 1, "length": 1}
+            return {"type": "BASE TABLE", "engine": "InnoDB", "n": 1, "length": 1, "options": None}
 
         def rows(self, statement: str, _: object = ()) -> list[dict[str, object]]:
             column = {"name": "t", "type": "text", "data_type": "text", "charset": self.charset, "made": 0}

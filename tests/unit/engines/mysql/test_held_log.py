@@ -58,7 +58,7 @@ def test_what_an_older_backup_has_read_need_not_be_read_again(
         log.rotate()
     log.commit(*later)
     newer, there = record(log.end()), log.copy("newer")
-    assert READER.is_same_log((older, where), (newer, there))
+    assert READER.is_same_log(BackupFiles(older, where), BackupFiles(newer, there))
     assert READER.reach(newer, there, NOON, older) == READER.reach(newer, there, NOON)
     assert READER.log_span(newer, there, older) == READER.log_span(newer, there)
 
@@ -94,7 +94,7 @@ def test_a_log_that_grew_is_the_same(log: Log) -> None:
     newer = backup(log, "newer")
     assert READER.is_same_log(older, newer)
     assert not READER.is_same_log(newer, older)
-    assert READER.live_log(older, log.copy("live")) == LogSpan("binlog.000001:4", older[0].log_to)
+    assert READER.live_log(older, log.copy("live")) == LogSpan("binlog.000001:4", older.record.log_to)
 
 
 def test_a_log_whose_file_was_purged_is_not_proven_and_the_live_one_says_where_it_begins(log: Log) -> None:
@@ -114,7 +114,7 @@ def test_another_log_of_the_same_names_is_not_the_same(log: Log, tmp_path: Path)
     reset = Log(tmp_path / "reset")
     reset.commit(11, 21, 31)
     newer = backup(reset, "newer")
-    assert newer[0].log_from == older[0].log_from
+    assert newer.record.log_from == older.record.log_from
     assert not READER.is_same_log(older, newer)
     with pytest.raises(DifferentLog, match=r"is not the one that ended at binlog\.000001:"):
         READER.live_log(older, reset.copy("live"))
@@ -125,7 +125,7 @@ def test_a_log_that_is_gone_is_a_gap(log: Log, tmp_path: Path) -> None:
     older = backup(log, "older")
     (tmp_path / "empty").mkdir()
     nothing = Relocation((("/srv/log", str(tmp_path / "empty")),))
-    assert not READER.is_same_log(older, (older[0], nothing))
+    assert not READER.is_same_log(older, BackupFiles(older.record, nothing))
     with pytest.raises(GapError):
         READER.live_log(older, nothing)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.engines.mysql.lock_server import CONNECT, RELEASES, Server, Session, hold, serving
+from tests.unit.engines.mysql.lock_server import CONNECT, RELEASES, Server, Session, locked, serving
 from zbackup.config.lock import Lock
 from zbackup.engines.mysql.lock.lock import CONFIRM_S
 from zbackup.engines.mysql.server.connection import ConnectionLost, StatementFailed
@@ -30,7 +30,7 @@ def limits(**changed: Any) -> Lock:
 
 def refused(match: str, kind: LockKind, **changed: Any) -> str:
     """No lock is granted; what is said then."""
-    with pytest.raises(LockNotTaken, match=match) as raised, hold(CONNECT, limits(**changed), kind):
+    with pytest.raises(LockNotTaken, match=match) as raised, locked(CONNECT, limits(**changed), kind):
         pytest.fail("a lock was granted")
     return str(raised.value)
 
@@ -51,13 +51,13 @@ def test_it_is_held_while_the_body_runs_and_gone_when_it_has_ended(
     version: str, kind: LockKind, serving: Serve
 ) -> None:
     server = serving(version=version, clearing=2.0)
-    with hold(CONNECT, limits(), kind) as held:
+    with locked(CONNECT, limits(), kind) as lock:
         assert bool(server.holder) == (kind != "none")
-        assert held.position == "binlog.000001:4" and held.gtid == "a:1-3"
-        assert held.facts == {} and held.kind == kind
+        assert lock.position == "binlog.000001:4" and lock.gtid == "a:1-3"
+        assert lock.facts == {} and lock.kind == kind
         server.clock.sleep(3)
     assert [s.id for s in server.sessions if s.listed_until > server.clock.now + 1] == [1]
-    assert held.held_ms == 3000, "as long as others waited for it, not until its session was cleared away"
+    assert lock.held_ms == 3000, "as long as others waited for it, not until its session was cleared away"
     assert gone(server)
     if kind != "none":
         assert server.held_for[-1] == pytest.approx(3)
@@ -70,7 +70,7 @@ def test_the_logs_are_flushed_when_nobody_commits_any_more(
     """The binlog may name what the redo log on disk does not have yet."""
     server = serving(version=version)
     server.after = lambda _, session: None if server.holder else server.commit()
-    with hold(CONNECT, limits(), kind):
+    with locked(CONNECT, limits(), kind):
         stands_still = bool(server.holder and server.holder.stops_commits)
         assert stands_still == (kind in ("ftwrl", "backup-stage"))
         assert (server.unflushed == 0) == stands_still
@@ -79,7 +79,7 @@ def test_the_logs_are_flushed_when_nobody_commits_any_more(
 def test_where_the_log_goes_on_its_end_is_read_in_one_instant(serving: Serve) -> None:
     """A position and GTIDs that were read one after the other would be of two times."""
     server = serving()
-    with hold(CONNECT, limits(), "backup-lock"):
+    with locked(CONNECT, limits(), "backup-lock"):
         pass
     assert [text for text in server.texts if "LOG STATUS" in text] == []
     assert "SELECT LOCAL AS log FROM performance_schema.log_status" in server.texts
@@ -103,11 +103,11 @@ def test_one_that_comes_in_time_is_taken(
 ) -> None:
     server = serving(version=version, free_in={TAKEN[kind]: free_in})
     began = server.clock.now
-    with hold(CONNECT, limits(), kind) as held:
-        assert server.holder and server.clock.now - began == pytest.approx(held.lock_wait_ms / 1000)
-        assert free_in <= held.lock_wait_ms / 1000 <= 30
-        assert held.seconds_left() == 10 - CONFIRM_S, "what was waited for is not held"
-        held.confirm()
+    with locked(CONNECT, limits(), kind) as lock:
+        assert server.holder and server.clock.now - began == pytest.approx(lock.lock_wait_ms / 1000)
+        assert free_in <= lock.lock_wait_ms / 1000 <= 30
+        assert lock.seconds_left() == 10 - CONFIRM_S, "what was waited for is not held"
+        lock.confirm()
     assert gone(server)
 
 
@@ -146,7 +146,7 @@ def test_ftwrl_gives_way_to_those_that_wait_behind_it_each_time_for_longer(servi
 @pytest.mark.parametrize(("version", "kind"), [(MYSQL, "backup-lock"), (MARIADB, "backup-stage")])
 def test_the_others_are_asked_for_once(version: str, kind: LockKind, serving: Serve) -> None:
     server = serving(version=version, free_in={TAKEN[kind]: 20.0})
-    with hold(CONNECT, limits(), kind):
+    with locked(CONNECT, limits(), kind):
         assert server.texts.count(TAKEN[kind]) == 1
 
 
@@ -156,7 +156,7 @@ def test_only_ftwrl_minds_long_statements(serving: Serve) -> None:
     refused("of app, 60 s: SELECT COUNT", "ftwrl", on_long_query="abort")
     assert FTWRL not in server.texts and gone(server)
     for kind in ("backup-lock", "none"):
-        with hold(CONNECT, limits(on_long_query="abort"), kind):
+        with locked(CONNECT, limits(on_long_query="abort"), kind):
             pass
 
 
@@ -183,7 +183,7 @@ def test_a_session_that_does_not_end_is_ended(serving: Serve) -> None:
     server = serving(silence=15)
     server.clearing = 1e6
     said = "session 2, which held the lock, did not end and was killed"
-    with pytest.raises(LockNotTaken, match=said), hold(CONNECT, limits(hold=60.0), "ftwrl"):
+    with pytest.raises(LockNotTaken, match=said), locked(CONNECT, limits(hold=60.0), "ftwrl"):
         server.clock.sleep(50)
     assert "KILL 2" in server.texts and "KILL 1" not in server.texts
     assert [session.id for session in server.sessions] == [1]
@@ -192,7 +192,7 @@ def test_a_session_that_does_not_end_is_ended(serving: Serve) -> None:
 
 def test_a_session_that_takes_its_time_to_end_is_waited_for(serving: Serve) -> None:
     server = serving(clearing=4.0)
-    with hold(CONNECT, limits(), "ftwrl"):
+    with locked(CONNECT, limits(), "ftwrl"):
         pass
     assert not any("KILL" in text for text in server.texts)
     assert [session.id for session in server.sessions] == [1]
@@ -201,7 +201,7 @@ def test_a_session_that_takes_its_time_to_end_is_waited_for(serving: Serve) -> N
 def test_a_body_that_fails_fails_as_it_did(serving: Serve) -> None:
     for failure in (KeyboardInterrupt(), SystemExit(3), ValueError("zfs")):
         server = serving()
-        with pytest.raises(type(failure)), hold(CONNECT, limits(), "ftwrl"):
+        with pytest.raises(type(failure)), locked(CONNECT, limits(), "ftwrl"):
             raise failure
         assert gone(server)
 
@@ -216,11 +216,11 @@ def test_an_interrupt_is_one_also_when_a_session_has_to_be_killed(serving: Serve
             raise KeyboardInterrupt
 
     server.before = interrupt
-    with pytest.raises(KeyboardInterrupt), hold(CONNECT, limits(), "backup-stage"):
+    with pytest.raises(KeyboardInterrupt), locked(CONNECT, limits(), "backup-stage"):
         pytest.fail("a lock was granted")
     assert [session.id for session in server.sessions] == [1]
     server = serving(clearing=1e6)
-    with pytest.raises(KeyboardInterrupt), hold(CONNECT, limits(), "ftwrl"):
+    with pytest.raises(KeyboardInterrupt), locked(CONNECT, limits(), "ftwrl"):
         raise KeyboardInterrupt
     assert [session.id for session in server.sessions] == [1]
 
@@ -239,9 +239,9 @@ BREAKS: dict[str, Callable[[Session], BaseException]] = {
 
 
 def _held_once(server: Server, kind: LockKind) -> None:
-    with hold(CONNECT, limits(), kind) as held:
+    with locked(CONNECT, limits(), kind) as lock:
         server.clock.sleep(1)
-        held.confirm()
+        lock.confirm()
 
 
 @pytest.mark.parametrize(("version", "kind"), ALL)

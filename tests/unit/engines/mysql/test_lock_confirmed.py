@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.unit.engines.mysql.lock_server import CONNECT, Server, hold, serving
+from tests.unit.engines.mysql.lock_server import CONNECT, Server, locked, serving
 from zbackup.config.lock import Lock
 from zbackup.model.errors import LockNotTaken
 from zbackup.model.record import LockKind
@@ -16,10 +16,10 @@ LIMITS = Lock.model_construct(hold=10.0)
 
 
 def confirm(server: Server, kind: LockKind, **now: object) -> None:
-    with hold(CONNECT, LIMITS, kind) as held:
+    with locked(CONNECT, LIMITS, kind) as lock:
         for what, value in now.items():
             setattr(server, what, value)
-        held.confirm()
+        lock.confirm()
 
 
 @pytest.mark.parametrize("kind", ["ftwrl", "backup-stage"])
@@ -56,17 +56,17 @@ def test_a_mariadb_without_gtids_cannot_say_that_nothing_is_new(serving: Serve) 
 @pytest.mark.parametrize(("version", "kind"), [(MYSQL, "backup-lock"), (MYSQL, "none"), (MARIADB, "none")])
 def test_a_log_that_goes_on_may_move(version: str, kind: LockKind, serving: Serve) -> None:
     server = serving(version=version)
-    with hold(CONNECT, LIMITS, kind) as held:
+    with locked(CONNECT, LIMITS, kind) as lock:
         server.commit()
-        held.confirm()
-        assert held.position == "binlog.000001:4", "what was read when it was granted"
+        lock.confirm()
+        assert lock.position == "binlog.000001:4", "what was read when it was granted"
 
 
 def test_a_server_without_a_log_has_nothing_that_moves(serving: Serve) -> None:
     server = serving(version=MARIADB, logs=False, gtid="")
-    with hold(CONNECT, LIMITS, "backup-stage") as held:
-        assert (held.position, held.gtid) == ("", "")
-        held.confirm()
+    with locked(CONNECT, LIMITS, "backup-stage") as lock:
+        assert (lock.position, lock.gtid) == ("", "")
+        lock.confirm()
     assert not server.sessions[1:]
 
 
@@ -75,7 +75,7 @@ def test_a_server_without_a_log_has_nothing_that_moves(serving: Serve) -> None:
 )
 def test_a_lock_that_was_lost_is_not_confirmed(version: str, kind: LockKind, serving: Serve) -> None:
     server = serving(version=version)
-    with hold(CONNECT, LIMITS, kind) as held:
+    with locked(CONNECT, LIMITS, kind) as lock:
         server.sessions[1].end(0)
         with pytest.raises(LockNotTaken, match="did not last to the end"):
-            held.confirm()
+            lock.confirm()

@@ -77,3 +77,25 @@ def test_what_no_server_can_replay_is_told_where_it_is_in_the_way(log: Log) -> N
     assert READER.unreplayable(later, START, live=True) == (found,)
     assert READER.examine(base, later, WholeLog(moment(99))).stopped == found
     assert READER.examine(base, base, WholeLog(moment(99))).stopped is None
+
+
+def test_what_a_plugin_does_stops_where_the_backup_had_none_of_that_name(log: Log) -> None:
+    """One that was installed since is in no log: the daemon's next backup has it."""
+    log.commit(10)
+
+    def having(files: BackupFiles, *names: str) -> BackupFiles:
+        facts = files.record.server | {"plugin_names": " ".join(names)}
+        return BackupFiles(replace(files.record, server=facts), files.where)
+
+    base = held(log, "base")
+    statement(log.files[1], 2, b"CREATE USER a IDENTIFIED VIA ed25519 USING 'x'")
+    later = held(log, "later")
+    lacks, has = having(base, "innodb"), having(base, "ed25519", "innodb")
+    stopped = READER.examine(lacks, later, WholeLog(moment(99))).stopped
+    assert stopped and stopped.why.startswith("it needs the authentication plugin ed25519, which the server")
+    for none in (base, has):
+        assert READER.examine(none, later, WholeLog(moment(99))).stopped is None
+    assert READER.unreplayable(having(later, "ed25519"), START, base=lacks.record) == (stopped,)
+    for subject, found in ((lacks, (stopped,)), (has, ()), (lacks, (stopped,))):
+        live = BackupFiles(subject.record, later.where)
+        assert READER.unreplayable(live, START, live=True) == found, "what was read is judged again"

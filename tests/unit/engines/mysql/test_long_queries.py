@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.engines.mysql.lock_server import CONNECT, Server, Session, hold, serving
+from tests.unit.engines.mysql.lock_server import CONNECT, Server, Session, locked, serving
 from zbackup.config.lock import Lock
 from zbackup.engines.mysql.lock.long_queries import settle_long_queries
 from zbackup.engines.mysql.server.connection import StatementFailed
@@ -20,14 +20,14 @@ def statement(number: int = 900, seconds: int | None = 60, **changed: Any) -> di
     return row | {"Info": "SELECT COUNT(*) FROM orders"} | changed
 
 
-def locked(server: Server, **limits: Any) -> None:
-    with hold(CONNECT, Lock.model_construct(**limits), "ftwrl") as held:
-        held.confirm()
+def taken(server: Server, **limits: Any) -> None:
+    with locked(CONNECT, Lock.model_construct(**limits), "ftwrl") as lock:
+        lock.confirm()
 
 
 def refused(server: Server, match: str, **limits: Any) -> str:
     with pytest.raises(LockNotTaken, match=match) as raised:
-        locked(server, **limits)
+        taken(server, **limits)
     assert "FLUSH TABLES WITH READ LOCK" not in server.texts
     return str(raised.value)
 
@@ -41,7 +41,7 @@ def test_one_that_ends_in_time_is_waited_for(serving: Serve) -> None:
             server.running = []
 
     server.before = end
-    locked(server)
+    taken(server)
     assert 20 < server.clock.now - began < 22 and not any("KILL" in text for text in server.texts)
 
 
@@ -62,7 +62,7 @@ def test_none_is_waited_for_where_one_is_to_give_up_at_once(serving: Serve) -> N
 def test_a_statement_that_only_reads_is_ended_once(serving: Serve) -> None:
     """It may take its time to end: nobody ends what comes next on that connection."""
     server = serving(running=[statement(), statement(901, 6)], query_ends_s=3.0)
-    locked(server, on_long_query="kill")
+    taken(server, on_long_query="kill")
     assert sorted(text for text in server.texts if "KILL" in text) == ["KILL QUERY 900", "KILL QUERY 901"]
 
 
@@ -71,7 +71,7 @@ def test_one_that_writes_is_ended_only_where_all_may_be(serving: Serve) -> None:
     refused(server, "still runs", on_long_query="kill")
     assert not any("KILL" in text for text in server.texts)
     server = serving(running=[statement(Info="UPDATE orders SET a = 1")])
-    locked(server, on_long_query="kill", kill="all")
+    taken(server, on_long_query="kill", kill="all")
     assert server.texts.count("KILL QUERY 900") == 1
 
 
@@ -83,7 +83,7 @@ def test_one_that_ended_just_then_is_none_the_worse(serving: Serve) -> None:
             server.running = []
 
     server.before = end
-    locked(server, on_long_query="kill")
+    taken(server, on_long_query="kill")
 
 
 def test_that_it_may_not_be_ended_is_told(serving: Serve) -> None:
@@ -95,7 +95,7 @@ def test_that_it_may_not_be_ended_is_told(serving: Serve) -> None:
 
     server.before = refuse
     with pytest.raises(DatabaseError, match="not the owner"):
-        locked(server, on_long_query="kill")
+        taken(server, on_long_query="kill")
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_that_it_may_not_be_ended_is_told(serving: Serve) -> None:
 )
 def test_what_holds_up_no_lock(changed: dict[str, Any], serving: Serve) -> None:
     server = serving(running=[statement(**changed)])
-    locked(server, on_long_query="abort")
+    taken(server, on_long_query="abort")
 
 
 @pytest.mark.parametrize(

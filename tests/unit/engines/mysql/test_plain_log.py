@@ -201,13 +201,13 @@ def test_it_reads_no_farther_than_it_is_told(server: SealedServer) -> None:
     copy = copy_of(server)
     end = copy.catch_up()
     server.commit()
-    with copy.alone():
+    with copy.locked():
         assert copy.read_on(end) == end
         assert copy.read_on() > end
 
 
 def test_two_at_once(server: SealedServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zbackup.engines.mysql.plain_log.plain_log._ALONE_S", 0.0)
+    monkeypatch.setattr("zbackup.engines.mysql.plain_log.plain_log._LOCKED_WITHIN_S", 0.0)
     server.commit()
     copy = copy_of(server)
     with exclusive(copy.lock, "another one"), pytest.raises(Taken, match="another one"):

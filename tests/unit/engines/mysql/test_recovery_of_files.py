@@ -19,6 +19,7 @@ from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.engines.mysql.recovery.replay_bounds import effective_stop
 from zbackup.engines.mysql.recovery.verify_replay import end_found, is_exact
 from zbackup.model.anchors import Anchor
+from zbackup.model.backup import BackupFiles
 from zbackup.model.clock_reading import Reading
 from zbackup.model.errors import NotRecoverable, Refused, UsageError, VerificationFailed
 from zbackup.model.record import Record
@@ -179,11 +180,11 @@ def test_only_locks_that_stop_commits_are_exact() -> None:
 
 def test_a_replay_goes_from_the_base_to_the_target(log: Log) -> None:
     log.commit(10)
-    base = (record(log.end()), log.copy("base"))
+    base = BackupFiles(record(log.end()), log.copy("base"))
     log.commit(20, 30)
     log.rotate()
     log.commit(40, 50, 45)
-    later = (record(log.end()), log.copy("later"))
+    later = BackupFiles(record(log.end()), log.copy("later"))
     found = READER.examine(base, later, Time(moment(50)))
     assert found.transactions == 3
     assert found.last_applied is not None and found.last_applied.committed == moment(40)
@@ -194,50 +195,50 @@ def test_a_replay_goes_from_the_base_to_the_target(log: Log) -> None:
 
 def test_nothing_to_replay(log: Log) -> None:
     log.commit(10)
-    base = (record(log.end()), log.copy("base"))
+    base = BackupFiles(record(log.end()), log.copy("base"))
     log.commit(20)
-    found = READER.examine(base, (record(log.end()), log.copy("later")), Time(moment(20)))
+    found = READER.examine(base, BackupFiles(record(log.end()), log.copy("later")), Time(moment(20)))
     assert (found.transactions, found.log_bytes, found.last_applied) == (0, 0, None)
 
 
 def test_purged_logs_are_a_gap_with_both_ends(log: Log) -> None:
     log.commit(10)
-    base = (record(log.end()), log.copy("base"))
+    base = BackupFiles(record(log.end()), log.copy("base"))
     log.rotate()
     log.commit(20)
     log.rotate()
     del log.files[1]
     with pytest.raises(NotRecoverable, match=r"gap.*binlog\.000001.*binlog\.000002 to binlog\.000003"):
-        READER.examine(base, (record(log.end()), log.copy("later")), Time(moment(99)))
+        READER.examine(base, BackupFiles(record(log.end()), log.copy("later")), Time(moment(99)))
 
 
 def test_a_hole_in_the_middle_is_a_gap(log: Log) -> None:
     log.commit(10)
-    base = (record(log.end()), log.copy("base"))
+    base = BackupFiles(record(log.end()), log.copy("base"))
     for _ in range(3):
         log.rotate()
         log.commit(20)
     del log.files[3]
     with pytest.raises(NotRecoverable, match=r"between binlog\.000002 and binlog\.000004"):
-        READER.examine(base, (record(log.end()), log.copy("later")), Time(moment(99)))
+        READER.examine(base, BackupFiles(record(log.end()), log.copy("later")), Time(moment(99)))
 
 
 def test_another_servers_log_of_the_same_name_is_refused(log: Log, tmp_path: Path) -> None:
     log.commit(10)
-    base = (record(log.end()), log.copy("base"))
+    base = BackupFiles(record(log.end()), log.copy("base"))
     (tmp_path / "other").mkdir()
     other = Log(tmp_path / "other")
     other.commit(11, 20, 30)
     with pytest.raises(NotRecoverable, match="another server"):
-        READER.examine(base, (record(other.end()), other.copy("s")), Time(moment(99)))
+        READER.examine(base, BackupFiles(record(other.end()), other.copy("s")), Time(moment(99)))
 
 
 def test_a_log_that_ends_before_the_base_is_refused(log: Log) -> None:
     log.commit(10)
-    earlier = (record(log.end()), log.copy("earlier"))
+    earlier = BackupFiles(record(log.end()), log.copy("earlier"))
     log.commit(20)
     with pytest.raises(NotRecoverable):
-        READER.examine((record(log.end()), log.copy("base")), earlier, Time(moment(99)))
+        READER.examine(BackupFiles(record(log.end()), log.copy("base")), earlier, Time(moment(99)))
 
 
 def test_a_backup_without_its_logs_dataset_is_refused(log: Log) -> None:
@@ -253,10 +254,10 @@ def test_mariadbs_clock_knows_whole_seconds_and_the_rest_is_left_out() -> None:
 
 def test_the_cut_is_before_the_transaction_that_is_named_whatever_its_time(log: Log) -> None:
     log.commit(10)
-    base = (record(log.end()), log.copy("base"))
+    base = BackupFiles(record(log.end()), log.copy("base"))
     log.rotate()
     log.commit(20, 20, 20, 20, 5)
-    later = (record(log.end()), log.copy("log"))
+    later = BackupFiles(record(log.end()), log.copy("log"))
     name = FilePosition("binlog.000002", log.files[2].written[2].start + 1)
     found = SEARCH.find(name, [later, base]).found
     assert found and found.gtid.endswith(":4")
@@ -307,9 +308,9 @@ def test_what_mariadb_notes_behind_the_recorded_end_is_no_transaction(tmp_path: 
 def test_a_time_of_the_future_is_told_from_the_clock_when_the_log_was_read(log: Log) -> None:
     second = 1_000_000
     log.commit(0)
-    base = (record(log.end()), log.copy("base"))
+    base = BackupFiles(record(log.end()), log.copy("base"))
     log.commit(second, 10**9 * second, 60 * second, 61 * second)
-    later = (record(log.end()), log.copy("later"))
+    later = BackupFiles(record(log.end()), log.copy("later"))
     now = NOW + 100 * second
     anchor = Anchor(position=(1, log.end().offset), earliest=now, latest=now, clock=Reading("b", 1.0, False))
     found = READER.examine(base, later, Time(moment(61 * second)), (anchor,))

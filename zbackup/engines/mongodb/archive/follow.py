@@ -76,7 +76,7 @@ class MongoLogFollower:
         try:
             return self._read[(file.number, file.name)].read(begin, end)
         except KeyError as gone:
-            raise VerificationFailed(f"{file.name} was not looked at up to {end}: it is read again") from gone
+            raise VerificationFailed(f"{file.name} was not read up to {end}: it is read again") from gone
 
     def forget(self) -> None:
         """See engines.base.LogFollower."""

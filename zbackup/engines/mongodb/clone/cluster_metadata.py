@@ -53,8 +53,8 @@ def _rewrite_config_server(connection: Connection, addresses: Addresses) -> None
     # ordered again; the shards finish or give up by themselves what of it they had begun.
     for name in ("mongos", "lockpings", "migrations"):
         connection.run("config", {"delete": name, "deletes": [{"q": {}, "limit": 0}]})
-    held = {"q": {"state": {"$gt": 0}}, "u": {"$set": {"state": 0}}, "multi": True}
-    connection.run("config", {"update": "locks", "updates": [held]})
+    freed = {"q": {"state": {"$gt": 0}}, "u": {"$set": {"state": 0}}, "multi": True}
+    connection.run("config", {"update": "locks", "updates": [freed]})
     # It would begin to move chunks as soon as its server runs, before anybody has looked.
     _set(connection, ("config", "settings"), "balancer", {"stopped": True, "mode": "off"}, upsert=True)
 

@@ -64,10 +64,10 @@ def require_deletes(connection: Connection, databases: Sequence[str]) -> None:
 def allowed(granted: Sequence[Mapping[str, Any]], database: str, actions: frozenset[str] = ACTIONS) -> bool:
     """Tell whether privileges as connectionStatus lists them cover what a copy does in a database; "" is
     any."""
-    held: set[str] = set()
+    permitted: set[str] = set()
     for one in granted:
         resource = one["resource"]
         whole = resource.get("collection") == "" and resource.get("db") in ("", database)
         if resource.get("anyResource") or whole:
-            held |= set(one["actions"])
-    return held >= actions
+            permitted |= set(one["actions"])
+    return permitted >= actions

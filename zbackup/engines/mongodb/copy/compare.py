@@ -19,8 +19,8 @@ UPDATED_AT_ONCE = 100
 # An update names the document as it is and as it is to be, and may be as large as one document.
 UPDATE_BYTES = 16 << 20
 
-Found = RawBSONDocument | None
-Pair = tuple[RawBSONDocument, Found]
+Counterpart = RawBSONDocument | None
+Pair = tuple[RawBSONDocument, Counterpart]
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ def _pairs(sides: Sides, job: CollectionJob, wish: CopyWish) -> Iterator[list[Pa
         yield pairs
 
 
-def _equal(sides: Sides, target: TableName, document: RawBSONDocument, only_id: bool) -> Found:
+def _equal(sides: Sides, target: TableName, document: RawBSONDocument, only_id: bool) -> Counterpart:
     """Production's document of an _id that is the same to the server: 1 as another type of number, or a word
     that the collection's collation does not tell apart."""
     wanted = collections.ids([document])

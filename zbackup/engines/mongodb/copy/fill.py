@@ -168,7 +168,7 @@ def _rest(
     elif job.collection.in_order:
         start = sides.production.last_id((target.schema, target.table))
     else:
-        # Nobody can tell which documents are there: begin anew.
+        # Nobody can tell which documents are there: begin again.
         _drop(sides, target)
         _create(sides, writer, job)
     there = None if start is None else collections.key(start)

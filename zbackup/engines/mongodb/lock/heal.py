@@ -34,7 +34,7 @@ def heal(options: ConnectOptions, note: MarkerFile[str]) -> None:
     try:
         connection = connect(options)
     except DatabaseError as failure:
-        log.warning("lock.not_looked_at", note=str(note.path), reason=str(failure))
+        log.warning("lock.not_inspected", note=str(note.path), reason=str(failure))
         return
     with connection:
         if is_locked(connection):

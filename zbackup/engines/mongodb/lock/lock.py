@@ -115,7 +115,7 @@ class TakenLock:
 
 
 @contextmanager
-def hold(
+def locked(
     options: ConnectOptions, limits: Lock, kind: LockKind, note: MarkerFile[str], *, oplog: bool
 ) -> Iterator[TakenLock]:
     """Take the lock, hold it while the body runs, release it, and see that it is gone.
@@ -128,7 +128,7 @@ def hold(
             return
         guardian = _guarded(options, limits, note)
         began = time.monotonic()
-        asked, locked = False, None
+        asked, lock = False, None
         try:
             settle_long_operations(session, limits)
             note.write(stillness(session))
@@ -136,7 +136,7 @@ def hold(
             guardian.tell(ASKING)
             asked = True
             wait_ms = _take(session, limits, limits.wait - (time.monotonic() - began))
-            locked = TakenLock(
+            lock = TakenLock(
                 session=session,
                 kind=kind,
                 ceiling_s=limits.hold,
@@ -144,21 +144,21 @@ def hold(
                 since=time.monotonic(),
                 end=None,
             )
-            _begin(locked, guardian, note, oplog=oplog)
-            yield locked
+            _begin(lock, guardian, note, oplog=oplog)
+            yield lock
         except _NotOurs:
             _forget(guardian, note)
             raise
         except BaseException:
-            if locked:
-                _release(locked, guardian, note)
+            if lock:
+                _release(lock, guardian, note)
             elif asked:
                 # It may have been granted, or still be: only the watchdog can wait for that.
                 guardian.act()
             else:
                 _forget(guardian, note)
             raise
-        _release(locked, guardian, note)
+        _release(lock, guardian, note)
 
 
 def _unlocked(session: Connection, *, oplog: bool) -> TakenLock:
@@ -177,13 +177,13 @@ class _NotOurs(LockNotTaken):
     """The server is not locked by us, and will not be: there is nothing to release."""
 
 
-def _begin(locked: TakenLock, guardian: Guardian, note: MarkerFile[str], *, oplog: bool) -> None:
+def _begin(lock: TakenLock, guardian: Guardian, note: MarkerFile[str], *, oplog: bool) -> None:
     """Let the ceiling count, and see where the oplog stands now."""
     guardian.tell(LOCKED)
     if not guardian.alive:
         raise LockNotTaken("the watchdog of the lock has ended: was it killed?")
-    note.write(stillness(locked.session))
-    locked.end = oplog_end(locked.session) if oplog else None
+    note.write(stillness(lock.session))
+    lock.end = oplog_end(lock.session) if oplog else None
 
 
 def _guarded(options: ConnectOptions, limits: Lock, note: MarkerFile[str]) -> Guardian:
@@ -248,22 +248,22 @@ def _forget(guardian: Guardian, note: MarkerFile[str]) -> None:
     note.remove()
 
 
-def _release(held: TakenLock, guardian: Guardian, note: MarkerFile[str]) -> None:
+def _release(lock: TakenLock, guardian: Guardian, note: MarkerFile[str]) -> None:
     """Unlock, and see that nothing is left of it. When we cannot, the watchdog does.
 
     Past the ceiling it has done so already or is about to, and a second unlock could be of another's lock.
     """
-    over = held.is_over
-    held.held_ms = round((time.monotonic() - held.since) * 1000)
+    over = lock.is_over
+    lock.held_ms = round((time.monotonic() - lock.since) * 1000)
     if over and guardian.act():
         return
     try:
-        left = release(held.session)
+        left = release(lock.session)
     except DatabaseError as failure:
         log.warning("lock.not_released", reason=str(failure))
         guardian.act()
         return
-    held.held_ms = round((time.monotonic() - held.since) * 1000)
+    lock.held_ms = round((time.monotonic() - lock.since) * 1000)
     _forget(guardian, note)
     if left:
         log.warning("lock.others_left", count=left)

@@ -1,6 +1,6 @@
 """Tell what would make fsyncLock wait, and with it everybody who writes: transactions that are open for long.
 
-Ordinary statements let go of the server's lock many times a second; a multi-document transaction that has
+Ordinary statements release the server's lock many times a second; a multi-document transaction that has
 written keeps it until it ends. Once asked for, the lock cannot be taken back, so it is looked for before.
 """
 

@@ -70,8 +70,8 @@ class ArchivedOplog:
 
     def size(self) -> tuple[int, int]:
         """See oplog.Oplog. It may hold what it holds."""
-        held = sum(secure_files.size(path) for path in self._paths({}))
-        return held, held
+        size = sum(secure_files.size(path) for path in self._paths({}))
+        return size, size
 
     def replica_set(self) -> tuple[str, str]:
         """See oplog.Oplog."""

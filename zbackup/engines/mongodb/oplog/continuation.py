@@ -70,13 +70,13 @@ def holes(base: Mapping[Timestamp, bytes], log: Mapping[Timestamp, bytes]) -> tu
     return tuple(document for position, document in log.items() if position not in base)
 
 
-def needed_bytes(held: int, span: tuple[datetime, datetime], since: datetime) -> int:
+def needed_bytes(stored: int, span: tuple[datetime, datetime], since: datetime) -> int:
     """Tell how large an oplog would have to be to reach back to `since`, written at the pace seen. Pure.
 
-    It holds `held` bytes, written in the time of `span`.
+    It holds `stored` bytes, written in the time of `span`.
     """
     seconds = max((span[1] - span[0]).total_seconds(), 1.0)
-    return int(held / seconds * max((span[1] - since).total_seconds(), seconds))
+    return int(stored / seconds * max((span[1] - since).total_seconds(), seconds))
 
 
 def _require_same_set(base: Oplog, log: Oplog) -> None:
@@ -100,9 +100,9 @@ def _require_reached(anchor: oplog.Entry, log: Oplog, sure: oplog.Entry) -> None
     earliest = oplog.first(log)
     wanted = OpTime.of(anchor)
     if earliest["ts"] > anchor["ts"]:
-        held, most = log.size()
+        stored, most = log.size()
         span = wall_time(earliest), wall_time(sure)
-        enough = max(most, needed_bytes(held, span, wall_time(anchor)))
+        enough = max(most, needed_bytes(stored, span, wall_time(anchor)))
         raise NotRecoverable(
             f"the oplog has a gap: the base ends at {wanted} ({_text(anchor)}), but the log source begins at "
             f"{OpTime.of(earliest)} ({_text(earliest)}). Its oplog may hold {_mib(most)}; about "

@@ -104,7 +104,7 @@ def end_at(connection: Connection, last: Timestamp) -> None:
 
 
 def make_room(connection: Connection, more: int) -> None:
-    """Let the oplog grow by so many bytes before it drops its oldest entries."""
+    """Let the oplog grow by `more` bytes before it drops its oldest entries."""
     wanted = (ServerOplog(connection).size()[1] + more) // MIB + 1
     connection.command({"replSetResizeOplog": 1, "size": float(max(wanted, SMALLEST_MIB))})
 

@@ -39,7 +39,7 @@ class MongoLogReader:
 
     def live_log(self, newest: BackupFiles, live: Relocation) -> LogSpan | None:
         """By asking the server, as nobody else can read its files. Raise DatabaseError if it is down."""
-        return live_span(self.connect, newest[0]) if self.connect else None
+        return live_span(self.connect, newest.record) if self.connect else None
 
     def live_log_damage(
         self, newest: BackupFiles, live: Relocation, most: int | None = None
@@ -57,14 +57,14 @@ class MongoLogReader:
 
     def is_same_log(self, older: BackupFiles, newer: BackupFiles) -> bool:
         """See engines.base.LogReader."""
-        return is_same_log(older[0], newer[0])
+        return is_same_log(older.record, newer.record)
 
     def effective_target(self, target: datetime) -> datetime:
         """The target itself: what the oplog's clock tells is finer than a base's `as_of` has to be."""
         return target
 
     def unreplayable(
-        self, subject: BackupFiles, after: str, *, live: bool = False
+        self, subject: BackupFiles, after: str, *, live: bool = False, base: Record | None = None
     ) -> tuple[Unreplayable, ...]:
         """None: an oplog has no statements."""
         return ()

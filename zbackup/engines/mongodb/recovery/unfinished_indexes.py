@@ -9,8 +9,8 @@ from zbackup.model.errors import DatabaseError
 def drop_unfinished_indexes(connection: Connection) -> list[str]:
     """Drop them, and tell which: "INDEX of DATABASE.COLLECTION".
 
-    A mongod that runs alone goes on with none of them, but keeps them: they are listed, a unique one refuses
-    nothing, and to create the same one anew waits for ever (seen with 6.0.5).
+    A mongod that runs alone continues none of them, but keeps them: they are listed, a unique one refuses
+    nothing, and to create the same one again waits for ever (seen with 6.0.5).
     """
     dropped: list[str] = []
     for database, collection in _collections(connection):

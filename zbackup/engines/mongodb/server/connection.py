@@ -160,8 +160,8 @@ class Connection:
         found: list[bytes] = []
         try:
             with pymongo.timeout(ANSWER_LIMIT_S):
-                held = self._client[collection[0]].get_collection(collection[1], read_concern=COMMITTED)
-                for batch in held.find_raw_batches(
+                source = self._client[collection[0]].get_collection(collection[1], read_concern=COMMITTED)
+                for batch in source.find_raw_batches(
                     dict(wanted), batch_size=RAW_BATCH, hint=[("$natural", 1)]
                 ):
                     found.append(cast(bytes, batch))

@@ -59,11 +59,11 @@ def missing(
 
     A server without an oplog needs none on it.
     """
-    held = list(granted)
+    privileges = list(granted)
     return [
         (resource, action)
         for resource, action in needed(kind)
-        if (oplog or resource is CLUSTER) and not any(_covers(one, resource, action) for one in held)
+        if (oplog or resource is CLUSTER) and not any(_covers(one, resource, action) for one in privileges)
     ]
 
 

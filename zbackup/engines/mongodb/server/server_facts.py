@@ -18,11 +18,10 @@ stable_checkpoint       where crash recovery would begin (its term is not known:
 oplog_bytes             how large the oplog may grow
 oplog_terms             the last entries of earlier primaries' terms in the oplog, newest first
 needs_lock              why an unlocked snapshot of this server would not be exact
-oplog_wall              (held) the latest wall-clock time near the oplog's end at Record.position
-oplog_durable_wall      (held, lock "none") up to when everything was on disk before the snapshot
-oplog_after(_wall)      (held, lock "none") the oplog's end, and its position, read once the snapshot was
-there oplog_first(_wall)      the oldest entry of the oplog; (held) under a lock, or once the snapshot was
-there"""
+oplog_wall              (locked) the latest wall-clock time near the oplog's end at Record.position
+oplog_durable_wall      (lock "none") up to when everything was on disk before the snapshot
+oplog_after(_wall)      (lock "none") the oplog's end, and its time, read once the snapshot was there
+oplog_first(_wall)      the oldest entry of the oplog; (locked) or once the snapshot was there"""
 
 import contextlib
 import json
@@ -42,7 +41,7 @@ MASK = "<password>"
 
 
 def recorded(status: Status, data: Path) -> dict[str, str]:
-    """The facts above that are known before the server is held."""
+    """The facts above that are known before the server is locked."""
     options = {key: value for key, value in status.options.items() if key not in NOT_OF_FILES}
     net = {key: _masked(value) for key, value in status.options.get("net", {}).items() if key in OF_MEMBERS}
     if net and status.membership:
@@ -75,7 +74,7 @@ def _masked(value: Any) -> Any:
 
 
 def end_under_lock(end: OplogEnd | None, durable: datetime | None = None) -> dict[str, str]:
-    """Tell what is known when the server is held: Record.position is the same end's place."""
+    """Tell what is known when the server is locked: Record.position is the position of the same end."""
     facts = {"oplog_wall": _time(end.wall)} if end else {}
     return facts | ({"oplog_durable_wall": _time(durable)} if durable else {})
 

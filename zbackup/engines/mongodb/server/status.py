@@ -21,7 +21,7 @@ NEWEST_ENTRIES = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OplogEnd:
-    """The end of the oplog now: its newest entry's place, and the latest wall-clock time near its end."""
+    """The end of the oplog now: its newest entry's position, and the latest wall-clock time near its end."""
 
     at: OpTime
     wall: datetime

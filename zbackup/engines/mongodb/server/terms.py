@@ -67,5 +67,5 @@ def _number(position: OpTime) -> int:
 def _only(connection: Connection, wanted: dict[str, object], *, backwards: bool) -> OpTime:
     found = connection.find(OPLOG, wanted, fields=FIELDS, backwards=backwards)
     if not found:
-        raise DatabaseError(f"the oplog of {connection.where} changed while it was looked at: try again")
+        raise DatabaseError(f"the oplog of {connection.where} changed while it was read: try again")
     return OpTime.of(found[0])

@@ -106,7 +106,7 @@ class MysqlLogFollower:
             identity = _identity(descriptor)
             head = _head(scanner, record.server_uuid)
             if not _is_still(path, identity):
-                raise VerificationFailed(f"{path} was replaced while it was looked at: it is looked at again")
+                raise VerificationFailed(f"{path} was replaced while it was read: it is read again")
             if head is None:
                 return None
             end, committed = self._whole(path, identity, head, scanner)
@@ -175,18 +175,18 @@ def _from_snapshots(older: Sequence[BackupFiles], number: int, paths: list[Path]
     `older` are the backups, the newest first. Of the file that a snapshot was taken in it has only a part.
     """
     found = list(paths)
-    for part in older:
+    for backup in older:
         wanted = sequence(found[0].name) - 1
         if wanted < number:
             break
-        if not _has(part.record, wanted):
+        if not _has(backup.record, wanted):
             continue
         try:
-            held = {sequence(p.name): p for p in _unbroken(covered_files(*part))}
+            files = {sequence(p.name): p for p in _unbroken(covered_files(*backup))}
         except (ZbackupError, OSError):
             continue
-        while wanted >= number and wanted in held and _is_finished(held, wanted, found[0]):
-            found.insert(0, held[wanted])
+        while wanted >= number and wanted in files and _is_finished(files, wanted, found[0]):
+            found.insert(0, files[wanted])
             wanted -= 1
     return found
 
@@ -196,24 +196,24 @@ def _in_front_of_gap(
 ) -> list[Path]:
     """The files of the newest backup that has more of the log than what was archived; [] when none has."""
     last = max(archived, key=lambda each: each.file.number)
-    for part in older:
-        if not _has(part.record, last.file.number, whole=False):
+    for backup in older:
+        if not _has(backup.record, last.file.number, whole=False):
             continue
         try:
-            held = [p for p in _unbroken(covered_files(*part)) if sequence(p.name) >= last.file.number]
-            more = len(held) > 1 or secure_files.size(held[0]) > last.size
-            if more and not last.closed and _is_same(held[0], last, server) and _goes_on(held, last):
-                return held
+            files = [p for p in _unbroken(covered_files(*backup)) if sequence(p.name) >= last.file.number]
+            more = len(files) > 1 or secure_files.size(files[0]) > last.size
+            if more and not last.closed and _is_same(files[0], last, server) and _goes_on(files, last):
+                return files
         except (ZbackupError, OSError, IndexError):
             continue
     return []
 
 
-def _goes_on(held: Sequence[Path], last: ArchivedFile) -> bool:
+def _goes_on(files: Sequence[Path], last: ArchivedFile) -> bool:
     """Tell whether there is a whole transaction more than was archived."""
-    if len(held) > 1:
+    if len(files) > 1:
         return True
-    with opened_live(held[0]) as scanner:
+    with opened_live(files[0]) as scanner:
         return scanner.whole_end() > last.size
 
 
@@ -226,12 +226,12 @@ def _has(record: Record, number: int, *, whole: bool = True) -> bool:
     return first <= number < last + (not whole)
 
 
-def _is_finished(held: dict[int, Path], number: int, following: Path) -> bool:
+def _is_finished(files: dict[int, Path], number: int, following: Path) -> bool:
     """Tell whether the snapshot has all of this file, and it is of the log that goes on in `following`.
 
     It has the next one too, which is the one that follows: then both were there at once.
     """
-    after = held.get(number + 1)
+    after = files.get(number + 1)
     if after is None:
         return False
     if sequence(following.name) > number + 1:
@@ -313,4 +313,4 @@ def _is_still(path: Path, identity: tuple[int, int]) -> bool:
 
 
 def _gone(file: WrittenFile) -> VerificationFailed:
-    return VerificationFailed(f"{file.path} is not the file any more that was looked at: it is read again")
+    return VerificationFailed(f"{file.path} is not the file any more that was read: it is read again")

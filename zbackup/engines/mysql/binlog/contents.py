@@ -20,6 +20,7 @@ from zbackup.engines.mysql.binlog.events import (
     XA_PREPARE,
     Buffer,
 )
+from zbackup.engines.mysql.binlog.needs import Need, needs_of
 from zbackup.engines.mysql.binlog.query_status import QueryStatus, read_status
 from zbackup.engines.mysql.binlog.statement import LONGEST, read_statement, without_secrets
 from zbackup.engines.mysql.binlog.table_map import read_name
@@ -72,6 +73,7 @@ class Contents:
     thread = events = 0
     by_text = prepared = False
     renames: tuple[tuple[str, str], ...] = ()
+    needs: tuple[Need, ...] = ()
     annotated: tuple[tuple[Buffer, int, int], ...] = ()
     """Positions of texts that are only read if the transaction is shown."""
 
@@ -215,6 +217,7 @@ def _statement(found: Contents, body: bytes, said: bytes) -> None:
     if statement.renames:
         found.renames += tuple(statement.renames)
     found.stops = found.stops or why_unreplayable(statement)
+    found.needs += needs_of(statement, substitutes=told.substitutes)
     found.say(text)
 
 

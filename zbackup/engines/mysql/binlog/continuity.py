@@ -34,10 +34,10 @@ def break_between(one: Path, following: Path) -> str:
         before = _earlier(scanner)
         if before is None:
             return ""
-        held = _held(scanner)
+        contained = _contained(scanner)
     if said.certain:
-        return _mysql(_sum(before.sources, held), _sum(said.sources, {}))
-    return _mariadb(before, held, said)
+        return _mysql(_sum(before.sources, contained), _sum(said.sources, {}))
+    return _mariadb(before, contained, said)
 
 
 def _earlier(scanner: Scanner) -> Earlier | None:
@@ -53,7 +53,7 @@ def _earlier(scanner: Scanner) -> Earlier | None:
         raise scanner.damaged(FIRST_EVENT, f"its {name} event: {wrong}") from None
 
 
-def _held(scanner: Scanner) -> dict[str, Intervals]:
+def _contained(scanner: Scanner) -> dict[str, Intervals]:
     """The file's own transactions, by source, in the order in which they stand there."""
     found: defaultdict[str, Intervals] = defaultdict(list)
     for start, _, _ in scanner.spans():
@@ -127,12 +127,12 @@ def _shown(sources: Mapping[str, Intervals]) -> str:
     return ", ".join(texts[:_SHOWN]) + more
 
 
-def _mariadb(before: Earlier, held: Mapping[str, Intervals], said: Earlier) -> str:
+def _mariadb(before: Earlier, contained: Mapping[str, Intervals], said: Earlier) -> str:
     """By the last number of each server in each domain: the last that was written, whichever it is."""
     last = {source: intervals[-1][1] - 1 for source, intervals in before.sources.items()}
-    last |= {source: intervals[-1][1] - 1 for source, intervals in held.items()}
+    last |= {source: intervals[-1][1] - 1 for source, intervals in contained.items()}
     now = {source: intervals[-1][1] - 1 for source, intervals in said.sources.items()}
-    written = {source.partition("-")[0] for source in held}
+    written = {source.partition("-")[0] for source in contained}
     for source in sorted(last.keys() | now.keys()):
         here, there = last.get(source), now.get(source)
         if here == there or (there is None and source.partition("-")[0] not in written):

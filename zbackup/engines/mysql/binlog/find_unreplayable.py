@@ -1,6 +1,6 @@
 """Search a log's files for what no server can replay on a clone."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,11 +10,14 @@ from zbackup.engines.mysql.binlog.contents import read_contents
 from zbackup.engines.mysql.binlog.errors import BinlogDamaged, BinlogEncrypted
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT, Buffer
 from zbackup.engines.mysql.binlog.files import sequence
+from zbackup.engines.mysql.binlog.needs import WORDS, Need
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import describe, opened
 from zbackup.engines.mysql.binlog.scan import Scanner
-from zbackup.engines.mysql.binlog.search_by_filter import Finder, hides_text, is_mariadb
+from zbackup.engines.mysql.binlog.search_by_filter import hides_text, is_mariadb
 from zbackup.engines.mysql.binlog.unreplayable import STOP_WORD
+from zbackup.engines.mysql.binlog.word_finder import WordFinder
+from zbackup.model.log import Transaction
 from zbackup.model.unreplayable import Unreplayable
 
 _HEAD: Final = 256
@@ -22,16 +25,36 @@ _FLAGS: Final = (21, 23)
 """In a file's first event: a server clears one there when it leaves the file."""
 
 
+_WORDS: Final = (STOP_WORD, *WORDS)
+
+Lacking = Callable[[Need], str]
+"""Tells why a server cannot do what needs this; "" where it can, or nobody knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stop:
+    """`why` no server can replay it; with "" one can that has all of `needs`."""
+
+    transaction: Transaction
+    why: str
+    needs: tuple[Need, ...]
+
+    def told(self, lacking: Lacking) -> Unreplayable | None:
+        """None where a server can replay it that lacks no more than this."""
+        why = self.why or next(filter(None, map(lacking, self.needs)), "")
+        return Unreplayable(self.transaction, why) if why else None
+
+
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """The findings in a file from `since` on. No transaction begins before `between` and ends behind it; the
-    word is nowhere before `searched` that was not looked at."""
+    """The findings in a file from `since` on. No transaction begins before `between` and ends behind it; none
+    of the words is anywhere before `searched` that was not looked at."""
 
     head: bytes
     since: int
     between: int
     searched: int
-    stops: tuple[Unreplayable, ...] = ()
+    stops: tuple[_Stop, ...] = ()
 
 
 class SeenStops:
@@ -69,12 +92,21 @@ LIVE: Final = SeenStops()
 """Stops that were seen in the logs of the servers that this process watches."""
 
 
+def _nothing(_: Need) -> str:
+    return ""
+
+
 def find_unreplayable(
-    files: Sequence[Path], start: LogPosition, end: LogPosition | None = None, seen: SeenStops | None = None
+    files: Sequence[Path],
+    start: LogPosition,
+    end: LogPosition | None = None,
+    seen: SeenStops | None = None,
+    lacking: Lacking = _nothing,
 ) -> list[Unreplayable]:
     """The transactions from `start` on, and before `end`, that cannot be replayed on a clone, in log order.
 
-    What is not damaged is read. `files` are of one log, oldest first. What is `seen` is not read again.
+    What is not damaged is read. `files` are of one log, oldest first. What is `seen` is not read again;
+    `lacking` tells of the clone's server.
     """
     found: list[Unreplayable] = []
     memory = seen or SeenStops()
@@ -86,16 +118,17 @@ def find_unreplayable(
         begin = start.offset if number == start.sequence else FIRST_EVENT
         limit = end.offset if end and number == end.sequence else None
         with suppress(BinlogDamaged, BinlogEncrypted), opened(path, limit) as scanner:
-            found += _stops_in(path, scanner, begin, memory)
+            stops = (stop.told(lacking) for stop in _stops_in(path, scanner, begin, memory))
+            found += filter(None, stops)
     return found
 
 
-def _stops_in(path: Path, scanner: Scanner, begin: int, memory: SeenStops) -> list[Unreplayable]:
+def _stops_in(path: Path, scanner: Scanner, begin: int, memory: SeenStops) -> list[_Stop]:
     data, known = scanner.data, memory.known(path, scanner.data, begin)
-    finder = Finder(data, STOP_WORD, fold=True)
+    finder = WordFinder(data, _WORDS)
     stops = list(known.stops)
     if not is_mariadb(scanner) and finder.at(known.searched) > len(data):
-        searched = max(known.searched, len(data) - len(STOP_WORD) + 1)
+        searched = max(known.searched, len(data) - max(map(len, _WORDS)) + 1)
         memory.learn(path, replace(known, searched=searched))
     else:
         with suppress(BinlogDamaged):
@@ -105,11 +138,11 @@ def _stops_in(path: Path, scanner: Scanner, begin: int, memory: SeenStops) -> li
     return [stop for stop in stops if LogPosition.parse(stop.transaction.start).offset >= begin]
 
 
-def _walk(path: Path, scanner: Scanner, start: int, finder: Finder, stops: list[Unreplayable]) -> None:
+def _walk(path: Path, scanner: Scanner, start: int, finder: WordFinder, stops: list[_Stop]) -> None:
     mariadb = is_mariadb(scanner)
     for begin, end, committed in scanner.spans(start):
         if finder.at(begin) < end or (mariadb and hides_text(scanner.data, begin, end)):
             contents = read_contents(scanner.data, (begin, end), scanner.trailer, scanner.damaged)
-            if contents.stops:
+            if contents.stops or contents.needs:
                 subject = describe(path, scanner, (begin, end, committed)).described()
-                stops.append(Unreplayable(subject, contents.stops))
+                stops.append(_Stop(subject, contents.stops, contents.needs))

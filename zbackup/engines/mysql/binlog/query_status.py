@@ -15,6 +15,7 @@ _CLIENT: Final = 4
 _SQL_MODE, _CATALOG, _TIME_ZONE, _CATALOG_PLAIN, _INVOKER, _UPDATED = 1, 2, 5, 6, 11, 12
 _ANSI_QUOTES: Final = 4
 _NO_BACKSLASH_ESCAPES: Final = 1 << 20
+_NO_ENGINE_SUBSTITUTION: Final = 1 << 30
 _MANY_SCHEMAS: Final = 254
 _MODE: Final = Struct("<Q")
 _COLLATION: Final = Struct("<H")
@@ -58,12 +59,13 @@ _NO_PAD: Final = 1024
 @dataclass(frozen=True, slots=True)
 class QueryStatus:
     """`user` is user@host, "" where it was not logged; `codec` is of the session's character set, "" for
-    UTF-8 and where it is not known."""
+    UTF-8 and where it is not known. `substitutes`: an engine that is not there is replaced by the default."""
 
     user: str = ""
     ansi_quotes: bool = False
     backslash_escapes: bool = True
     codec: str = ""
+    substitutes: bool = True
 
     def decode(self, said: bytes) -> str:
         """The text of a statement. A server may write one of its own in UTF-8, whatever the session's is."""
@@ -99,6 +101,7 @@ def read_status(variables: bytes) -> QueryStatus:
         ansi_quotes=bool(mode & _ANSI_QUOTES),
         backslash_escapes=not mode & _NO_BACKSLASH_ESCAPES,
         codec=_CODEC_OF.get(client % _NO_PAD, ""),
+        substitutes=not mode & _NO_ENGINE_SUBSTITUTION,
     )
 
 

@@ -47,8 +47,8 @@ class Pieces:
     def _read(self, begin: int, end: int) -> bytes:
         found = bytearray()
         while len(found) < end - begin:
-            part = os.pread(self._file, end - begin - len(found), begin + len(found))
-            if not part:
+            piece = os.pread(self._file, end - begin - len(found), begin + len(found))
+            if not piece:
                 raise VerificationFailed(f"{self._name} was cut off while it was read: it is read again")
-            found += part
+            found += piece
         return bytes(found)

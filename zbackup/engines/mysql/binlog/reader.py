@@ -129,7 +129,7 @@ def describe(path: Path, scanner: Scanner, span: Span) -> LoggedTransaction:
 
 
 def moment(microseconds: int) -> datetime:
-    """The moment so many microseconds since 1970, in UTC."""
+    """The moment that many microseconds after 1970 began, in UTC."""
     return _EPOCH + timedelta(microseconds=microseconds)
 
 

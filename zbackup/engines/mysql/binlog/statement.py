@@ -264,7 +264,7 @@ def _tables(found: Statement, tokens: Sequence[Token], at: int, what: tuple[str,
 
 
 def _alteration(found: Statement, name: str, rest: Sequence[Token], schema: str) -> None:
-    """Tell what ALTER TABLE does besides: a new name, and partitions that lose their rows."""
+    """Tell what else ALTER TABLE does: a new name, and partitions that lose their rows."""
     words = [token.word for token in rest]
     for at, word in enumerate(words):
         following = words[at + 1] if at + 1 < len(words) else ""

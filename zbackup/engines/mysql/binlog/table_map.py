@@ -20,8 +20,7 @@ _METADATA: Final = {
 }  # fmt: skip
 _TYPED_ARRAY: Final = 20
 
-SIGNEDNESS, CHARSET, COLUMN_CHARSET, COLUMN_NAME = 1, 2, 3, 4
-SET_VALUES, ENUM_VALUES, GEOMETRY_TYPE, SIMPLE_KEY, PREFIX_KEY = 5, 6, 7, 8, 9
+COLUMN_NAME: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +29,7 @@ class TableMap:
     bytes.
 
     `optional` are the fields that the server was told to add (binlog_row_metadata), by their numbers, as they
-    stand there: see column_names and primary_key.
+    stand there: see column_names.
     """
 
     number: int
@@ -55,14 +54,6 @@ class TableMap:
             names.append(text[at : at + length].decode("utf-8", "replace"))
             at += length
         return tuple(names)
-
-    @property
-    def primary_key(self) -> tuple[int, ...]:
-        """The numbers of the primary key's columns from 0 on, () where it was not logged or there is none."""
-        if simple := self.optional.get(SIMPLE_KEY):
-            return tuple(_numbers(simple))
-        pairs = list(_numbers(self.optional.get(PREFIX_KEY, b"")))
-        return tuple(pairs[::2])
 
 
 def read_table_map(body: bytes) -> TableMap:
@@ -110,13 +101,6 @@ def number(body: bytes, at: int) -> tuple[int, int]:
     if not width or end > len(body):
         raise ValueError("a number ends too early")
     return int.from_bytes(body[at + 1 : end], "little"), end
-
-
-def _numbers(body: bytes) -> Iterator[int]:
-    at = 0
-    while at < len(body):
-        value, at = number(body, at)
-        yield value
 
 
 def _metadata(types: bytes, block: bytes) -> Iterator[bytes]:

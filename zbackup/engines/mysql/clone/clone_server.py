@@ -112,7 +112,7 @@ class CloneServer:
         """
         with (
             self._ours(self._shape(replaying=True, recovers=recovers), before) as temporary,
-            self._last_words(temporary.process),
+            self._explained_by_its_log(temporary.process),
         ):
             yield temporary
             temporary.process.stop(STOP_LIMIT_S)
@@ -141,7 +141,7 @@ class CloneServer:
         secure_files.set_mode(self.own.run, 0o700)
         with ExitStack() as ended:
             process, account = self._begun(shape, "", ended)
-            with self._given_up_when_full(process), self._last_words(process):
+            with self._given_up_when_full(process), self._explained_by_its_log(process):
                 temporary = self._entered(process, account, REFUSED_LIMIT_S)
                 yield temporary
                 temporary.settle(serving)
@@ -171,7 +171,7 @@ class CloneServer:
         with ExitStack() as ended:
             shape = replace(self._shape(serving, recovers=True), calls_out=calls_out)
             process, account = self._begun(shape, before, ended)
-            with self._given_up_when_full(process), self._last_words(process):
+            with self._given_up_when_full(process), self._explained_by_its_log(process):
                 # Refused at all, the init file failed, and what it should have done may not be done.
                 temporary = self._entered(process, account, patience=0)
                 yield temporary
@@ -204,7 +204,7 @@ class CloneServer:
         secure_files.unlink(self.files.process)
 
     @contextmanager
-    def _last_words(self, process: Process) -> Iterator[None]:
+    def _explained_by_its_log(self, process: Process) -> Iterator[None]:
         """Tell why a server died, from its log: whoever talked to it knows only that it answers no more."""
         try:
             yield
@@ -337,7 +337,7 @@ class CloneServer:
         """While the body waits for servers, end them when they stand still; what is yielded is to be told how
         far they are.
 
-        Raise DatabaseError then, with the last words of this one.
+        Raise DatabaseError then, with the end of this one's log.
         """
         with ended_when_still(self.stall, *processes) as still:
             try:

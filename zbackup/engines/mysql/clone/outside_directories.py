@@ -50,8 +50,8 @@ def _in_file(file: Path) -> Iterator[bytes]:
         for word in _WORDS:
             at = log.find(word)
             while at >= 0:
-                part = log[max(0, at - _BEFORE) : at + LONGEST + 64]
-                if match := _STATEMENT.search(part):
+                text = log[max(0, at - _BEFORE) : at + LONGEST + 64]
+                if match := _STATEMENT.search(text):
                     yield match[1]
                 at = log.find(word, at + 1)
 

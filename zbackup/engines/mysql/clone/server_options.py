@@ -54,7 +54,7 @@ KEPT = (
     "default_table_encryption",
     "log_bin_trust_function_creators",
     "aria_log_dir_path",
-    # With another one MariaDB writes all pages to its files and makes the log anew before it lets anybody in
+    # With another one MariaDB writes all pages to its files and makes the log again before it lets anybody in
     # (MariaDB manual, innodb_log_file_size).
     "innodb_log_file_size",
 )
@@ -105,8 +105,8 @@ class Shape:
     """The purpose of a server on a clone. `port` 0 is no network; `init` is run at every start.
 
     `events_off`: nobody can turn events on, and it is kept small.
-    `restricted`: its accounts are developers' (see developer). `outside` are directories in which it may make
-    tables besides its own.
+    `restricted`: its accounts are developers' (see developer). `outside` are directories other than its own
+    in which it may make tables.
     `follows`: what it was told to replicate it continues at every start, and `calls_out`: it will be told.
     `stays`: what replays is its users' server afterwards (see settling).
     """

@@ -42,7 +42,7 @@ def add_keys(production: Connection, job: TableJob, brake: Brake) -> None:
 
 
 def _built(production: Connection, job: TableJob, keys: Sequence[tuple[str, str]]) -> bool:
-    """Build several indexes, or tell that there is no space to sort so many at once."""
+    """Build several indexes, or tell that there is no space to sort all of them at once."""
     try:
         _when_free(partial(_add_missing, production, job, keys))
     except StatementFailed as failure:

@@ -17,6 +17,7 @@ from zbackup.engines.mysql.copy.definition import (
     trigger_on,
     view_named,
 )
+from zbackup.engines.mysql.copy.encryption import require_keys
 from zbackup.engines.mysql.copy.job import LONGEST_NAME, Sides, TableJob, shortened
 from zbackup.engines.mysql.copy.marker import marker_named
 from zbackup.engines.mysql.copy.plan_rows import plan_rows
@@ -117,6 +118,7 @@ def together(jobs: Mapping[TableName, TableJob]) -> dict[TableName, TableJob]:
 
 def _whole(sides: Sides, wish: CopyWish, table: Table, into: TableName, there: Table | None) -> TableJob:
     """A table of its own, filled under a working name, and renamed when it is complete."""
+    require_keys(sides.production, table)
     text = tables.definition(sides.clone, table.name)
     definition = parse_definition(text)
     own = into == table.name and not wish.bare

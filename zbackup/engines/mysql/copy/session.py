@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
 from zbackup.config.copying import CopyBack
-from zbackup.engines.mysql.copy import made_lines, tables
+from zbackup.engines.mysql.copy import encryption, made_lines, tables
 from zbackup.engines.mysql.copy.account import grants, require_privileges, sees_all
 from zbackup.engines.mysql.copy.brake import Brake
 from zbackup.engines.mysql.copy.compare import Tally, difference, put_back
@@ -238,7 +238,7 @@ class MysqlCopy:
         self.progress.phase("copying", str(step.source))
         self._use(step.into.schema)
         if not step.resumed:
-            self.sides.production.execute(job.create)
+            encryption.make(self.sides.production, job.table, job.create)
         self._one_view()
         # Triggers are made when every row is there and proven: any further one would run them.
         there = tables.read_table(self.sides.production, job.work) if step.resumed else None

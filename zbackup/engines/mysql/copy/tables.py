@@ -35,6 +35,8 @@ _WALKED = _NUMBERS | {
     "uuid",
 }
 
+_ENCRYPTED = re.compile(r"\bENCRYPTION='?Y|\bENCRYPTED`?='?(?:YES|ON|1)\b", re.IGNORECASE)
+
 SYSTEM_SCHEMAS = ("mysql", "information_schema", "performance_schema", "sys")
 
 
@@ -82,7 +84,8 @@ class Trigger:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """One table or view as the server has it. `key` are the columns of the unique index `index` that it can
-    be walked by, () if it has none; `rows` and `row_bytes` are the server's estimates."""
+    be walked by, () if it has none; `rows` and `row_bytes` are the server's estimates. `encrypted`: by its
+    own definition."""
 
     name: TableName
     type: str
@@ -93,6 +96,7 @@ class Table:
     key: tuple[Column, ...] = ()
     index: str = ""
     triggers: tuple[Trigger, ...] = ()
+    encrypted: bool = False
 
     @property
     def is_view(self) -> bool:
@@ -118,8 +122,9 @@ def in_schema(connection: Connection, schema: str, only: str = "") -> list[Table
 def read_table(connection: Connection, name: TableName) -> Table | None:
     """Return what the server says of it; None where there is none, or the account may not see it."""
     found = connection.one(
-        "SELECT TABLE_TYPE AS type, ENGINE AS engine, TABLE_ROWS AS n, AVG_ROW_LENGTH AS length "
-        "FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
+        "SELECT TABLE_TYPE AS type, ENGINE AS engine, TABLE_ROWS AS n, AVG_ROW_LENGTH AS length, "
+        "CREATE_OPTIONS AS options FROM information_schema.TABLES "
+        "WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
         (name.schema, name.table),
     )
     if not found:
@@ -136,6 +141,7 @@ def read_table(connection: Connection, name: TableName) -> Table | None:
         key=key,
         index=index,
         triggers=_triggers(connection, name),
+        encrypted=bool(_ENCRYPTED.search(_text(found["options"] or ""))),
     )
 
 

@@ -3,7 +3,7 @@
 It runs again afterwards whatever happens to zbackup: a guardian process starts it when zbackup dies (see
 applier_watchdog), and should the guardian die too, a marker file in the run directory tells the next zbackup
 to. STOP cannot be taken back: tried on MySQL 9.7 and MariaDB 10.11, a KILL frees the client that waits for
-it, but the server goes on stopping; a START then waits for that and starts the applier anew.
+it, but the server goes on stopping; a START then waits for that and starts the applier again.
 """
 
 from collections.abc import Iterator, Sequence

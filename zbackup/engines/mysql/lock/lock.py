@@ -115,7 +115,7 @@ class TakenLock:
 
 
 @contextmanager
-def hold(options: ConnectOptions, limits: Lock, kind: LockKind) -> Iterator[TakenLock]:
+def locked(options: ConnectOptions, limits: Lock, kind: LockKind) -> Iterator[TakenLock]:
     """Take the lock, hold it while the body runs, release it, and see that it is gone.
 
     Raise LockNotTaken when it is not granted within `limits.wait`.
@@ -126,7 +126,7 @@ def hold(options: ConnectOptions, limits: Lock, kind: LockKind) -> Iterator[Take
         session = _granted(options, control, limits, kind)
         try:
             granted = time.monotonic()
-            held = TakenLock(
+            lock = TakenLock(
                 session=session,
                 kind=kind,
                 ceiling_s=limits.hold,
@@ -134,9 +134,9 @@ def hold(options: ConnectOptions, limits: Lock, kind: LockKind) -> Iterator[Take
                 since=granted,
                 status=_settled(session, control, limits, kind, granted),
             )
-            yield held
+            yield lock
             _release(session, kind)
-            held.held_ms = round((time.monotonic() - granted) * 1000)
+            lock.held_ms = round((time.monotonic() - granted) * 1000)
         except BaseException:
             _give_up(session, control)
             raise

@@ -46,7 +46,7 @@ _POSITION: Final = 8
 _POSITIONS: Final = 1 << 32
 _MOST_AGAIN: Final = 1 << 20
 """Bytes of the last transaction that are read again; of a longer one only its last event."""
-_ALONE_S: Final = 60.0
+_LOCKED_WITHIN_S: Final = 60.0
 _AGAIN_S: Final = (0.1, 1.0, 5.0)
 """Seconds until a server that sent less than all is asked again. It sends no transaction that it has not
 synced yet, and where such a session is ended it may say that this was all."""
@@ -76,7 +76,7 @@ class PlainLog:
         Raise as read_on(), and DatabaseError where the server sends less than it has.
         """
         ends: list[LogPosition] = []
-        with self.alone():
+        with self.locked():
             for pause in (*_AGAIN_S, None):
                 reached, end = self._guarded(None)
                 ends.append(end)
@@ -88,13 +88,13 @@ class PlainLog:
         raise DatabaseError(f"the server sent its log up to {reached} only, and it ends at {end}")
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """Nobody else writes to the copy meanwhile. Raise Taken while somebody does."""
-        with exclusive(self.lock, "reading the log from the server", wait=_ALONE_S):
+        with exclusive(self.lock, "reading the log from the server", wait=_LOCKED_WITHIN_S):
             yield
 
     def read_on(self, upto: LogPosition | None = None) -> LogPosition:
-        """Read up to a position, by default to the end of the server's log; alone(). Return the copy's end.
+        """Read up to a position, by default to the end of the server's log; locked(). Return the copy's end.
 
         Raise DatabaseError where the server does not answer, the account may not, or the copy cannot be
         written, and VerificationFailed where the server sends what is no log.
@@ -256,12 +256,12 @@ def _checked(names: list[str]) -> list[str]:
 
 @dataclass(slots=True)
 class _Reading:
-    """One pass over what the server sends, from `at` in the file `name`, of which `held` is there."""
+    """One pass over what the server sends, from `at` in the file `name`, of which `copied` is there."""
 
     copy: PlainLog
     name: str
     at: int
-    held: _End | None
+    copied: _End | None
     upto: LogPosition
     _again: int = FIRST_EVENT
     _transaction: int = FIRST_EVENT
@@ -270,8 +270,8 @@ class _Reading:
     _there: IO[bytes] | None = None
 
     def run(self, sent: SentLog) -> LogPosition:
-        """Raise DifferentLog where the server does not have what is held."""
-        self._again = self.held.again if self.held else FIRST_EVENT
+        """Raise DifferentLog where the server does not have what was copied."""
+        self._again = self.copied.again if self.copied else FIRST_EVENT
         self._transaction = self._again
         try:
             self._open()
@@ -291,7 +291,7 @@ class _Reading:
 
     @property
     def _comparing(self) -> bool:
-        return self.held is not None and self.at < self.held.end
+        return self.copied is not None and self.at < self.copied.end
 
     def _take(self, event: bytes) -> None:
         """One event that was sent. Raise VerificationFailed where it does not follow the one before."""
@@ -305,7 +305,7 @@ class _Reading:
                 self._turn(event)
         elif not behind and kind in _HEAD:
             # The head of the file once more, for who begins in its middle.
-            if kind == events.FORMAT_DESCRIPTION and self._held(FIRST_EVENT, 4) != event[:4]:
+            if kind == events.FORMAT_DESCRIPTION and self._copied_bytes(FIRST_EVENT, 4) != event[:4]:
                 raise DifferentLog(f"the server began {self.name} at another time")
         elif behind and behind != (self.at + size) % _POSITIONS:
             raise self._strange("does not follow it")
@@ -323,7 +323,7 @@ class _Reading:
         elif kind == events.START_ENCRYPTION:
             event = _ignorable(event, summed=self._summed)
         if self._comparing:
-            if self._held(self.at, size) != event:
+            if self._copied_bytes(self.at, size) != event:
                 raise DifferentLog(f"{self._position} is something else on the server")
         elif self._sink is not None:
             self._sink.write(event)
@@ -337,7 +337,7 @@ class _Reading:
         said = f"what the server sent behind {self._position} {what}"
         return DifferentLog(said) if self._comparing else VerificationFailed(said)
 
-    def _held(self, begin: int, size: int) -> bytes:
+    def _copied_bytes(self, begin: int, size: int) -> bytes:
         if self._there is None:
             return b""
         self._there.seek(begin)
@@ -355,13 +355,13 @@ class _Reading:
         if not _NAME.fullmatch(name) or sequence(name) != sequence(self.name) + 1:
             raise GapError(f"behind {self.name} the server sent {name!r}")
         self._close()
-        self.name, self.at, self.held = name, FIRST_EVENT, None
+        self.name, self.at, self.copied = name, FIRST_EVENT, None
         self._again = self._transaction = FIRST_EVENT
         self._open()
 
     def _open(self) -> None:
         path = self.copy.directory / self.name
-        if self.held is None:
+        if self.copied is None:
             owner = self.copy.require_own() if os.geteuid() == 0 else None
             secure_files.write_new(path, MAGIC, mode=0o600, owner=owner)
         else:
@@ -372,7 +372,7 @@ class _Reading:
         for file in (self._sink, self._there):
             if file is not None:
                 file.close()
-        if self.held is None and self.at == FIRST_EVENT:
+        if self.copied is None and self.at == FIRST_EVENT:
             secure_files.unlink(self.copy.directory / self.name)
         elif self._sink is not None and not self._comparing:
             facts = secure_files.stat(self.copy.directory / self.name)

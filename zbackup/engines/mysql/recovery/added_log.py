@@ -33,10 +33,10 @@ def add_log(subject: BackupFiles, added: Sequence[AddedFile], progress: Progress
     """
     record, where = subject
     first, end = added[0], LogPosition.parse(record.log_to)
-    held = [file for file in covered_files(record, where) if sequence(file.name) <= end.sequence]
-    if not held or held[-1].name != end.file:
+    own = [file for file in covered_files(record, where) if sequence(file.name) <= end.sequence]
+    if not own or own[-1].name != end.file:
         raise GapError(f"{record.called} does not hold {end.file}, in which its log ends")
-    newest = held[-1]
+    newest = own[-1]
     _require_next(newest, end, added)
     _require_same(newest, end.offset, first)
     owner = owner_of(newest) if not record.server.get(PLAIN_LOG) else (os.geteuid(), os.getegid())
@@ -55,7 +55,7 @@ def add_log(subject: BackupFiles, added: Sequence[AddedFile], progress: Progress
         if index:
             _require_continued(newest.with_name(added[index - 1].name), path, index)
     _forget_gtid_index(newest)
-    names = [*(f.name for f in held), *(f.name for f in added[1:])]
+    names = [*(f.name for f in own), *(f.name for f in added[1:])]
     _write_index(subject, names, owner)
     return LogSpan(record.log_from, str(end_of(record, where)))
 
@@ -86,17 +86,20 @@ def _require_continued(one: Path, following: Path, index: int) -> None:
         raise NotContinued(f"{following.name} does not continue {one.name}: {why}", index)
 
 
-def _require_same(held: Path, upto: int, added: AddedFile) -> None:
+def _require_same(own: Path, upto: int, added: AddedFile) -> None:
     """See binlog.same_log: by the file's head and by what stands in front of `upto`."""
-    head = head_to_compare(held, upto)
-    if added.size < head or without_flag(_held(held, 0, head), 0) != without_flag(_read(added, 0, head), 0):
-        raise _different(held.name, "it begins differently")
-    tail = max(0, upto - TAIL)
-    if without_flag(_held(held, tail, upto), tail) != without_flag(_read(added, tail, upto), tail):
-        raise _different(held.name, f"it differs before {upto}")
+    head = head_to_compare(own, upto)
+    if added.size < head or _differs(own, added, 0, head):
+        raise _different(own.name, "it begins differently")
+    if _differs(own, added, max(0, upto - TAIL), upto):
+        raise _different(own.name, f"it differs before {upto}")
 
 
-def _held(path: Path, begin: int, end: int) -> bytes:
+def _differs(own: Path, added: AddedFile, begin: int, end: int) -> bool:
+    return without_flag(_bytes_of(own, begin, end), begin) != without_flag(_read(added, begin, end), begin)
+
+
+def _bytes_of(path: Path, begin: int, end: int) -> bytes:
     with secure_files.open_regular(path) as file:
         file.seek(begin)
         return file.read(end - begin)

@@ -13,7 +13,7 @@ from zbackup.engines.mysql.binlog.reader import begun, describe, microseconds, o
 from zbackup.engines.mysql.recovery.verify_replay import is_exact
 from zbackup.model.commit_times import Rules
 from zbackup.model.log import LOG_BEHIND
-from zbackup.model.log_order import Contradiction, Found, OrderWatch
+from zbackup.model.log_order import Contradiction, FileSpan, OrderWatch
 from zbackup.model.moment import utc_text
 from zbackup.model.record import Record
 from zbackup.model.recovery import Reach
@@ -111,8 +111,8 @@ def _words(found: Contradiction, files: dict[int, Path]) -> str:
     return f"{ahead}, and behind it {_named(found.behind, files)}"
 
 
-def _named(found: Found, files: dict[int, Path]) -> str:
-    file = files[found[0]]
+def _named(at: FileSpan, files: dict[int, Path]) -> str:
+    file = files[at[0]]
     with opened(file) as scanner:
-        said: LoggedTransaction = describe(file, scanner, found[1])
+        said: LoggedTransaction = describe(file, scanner, at[1])
     return f"{said.start}{f' (GTID {said.gtid})' if said.gtid else ''} says {utc_text(said.committed)}"

@@ -68,7 +68,7 @@ def live_span(newest: BackupFiles, live: Relocation) -> LogSpan:
 
     Raise GapError or DifferentLog when it is not the one that `newest` holds and ends in.
     """
-    record, _ = newest
+    record = newest.record
     files = covered_files(record, live)
     span = LogSpan(str(LogPosition.of(unbroken(files).name, FIRST_EVENT)), record.log_to)
     if LogPosition.parse(span.first) <= LogPosition.parse(record.log_to) and not is_same_log(
@@ -92,7 +92,7 @@ def is_same_log(older: BackupFiles, newer: BackupFiles) -> bool:
     """Tell whether `newer` has the file in which `older` ends (as recorded), with the same bytes up to
     there."""
     try:
-        end = LogPosition.parse(older[0].log_to)
+        end = LogPosition.parse(older.record.log_to)
         files = [{f.name: f for f in covered_files(*each)}.get(end.file) for each in (older, newer)]
         if files[0] is None or files[1] is None:
             return False

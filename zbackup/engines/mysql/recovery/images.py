@@ -43,7 +43,7 @@ def images(
     if file is None:
         raise NotRecoverable(f"{start.file} was purged or pruned just now")
     beside = [str(Path(word).parent) for word in server or () if word.startswith("/")]
-    recorded = files[0][0].server.get("mysqld", "")
+    recorded = files[0].record.server.get("mysqld", "")
     near = [*beside, *([str(Path(recorded).parent)] if recorded.startswith("/") else [])]
     remedy = f"install the client programs of {flavor}"
     tool = programs.find_program(None, TOOLS[flavor], "", (*near, *DIRECTORIES), remedy)

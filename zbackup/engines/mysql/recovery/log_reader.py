@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 from zbackup.engines.mysql.binlog.find_unreplayable import LIVE, find_unreplayable
 from zbackup.engines.mysql.binlog.position import LogPosition, described
@@ -25,6 +26,7 @@ from zbackup.engines.mysql.recovery.replay_bounds import (
     tables_outside,
 )
 from zbackup.engines.mysql.recovery.verify_replay import end_found, require_recorded_end
+from zbackup.engines.mysql.server.plugins import lacking
 from zbackup.model.anchors import Anchor
 from zbackup.model.backup import BackupFiles
 from zbackup.model.log import LogDamage, LogSpan
@@ -101,7 +103,7 @@ class MysqlLogReader:
         return time_of(effective_stop(self.flavor, Time(target)))
 
     def unreplayable(
-        self, subject: BackupFiles, after: str, *, live: bool = False
+        self, subject: BackupFiles, after: str, *, live: bool = False, base: Record | None = None
     ) -> tuple[Unreplayable, ...]:
         """See engines.base.LogReader."""
         if not is_readable(subject.record):
@@ -109,7 +111,8 @@ class MysqlLogReader:
         if live:
             self.bring_up_to_date(subject)
         files, seen = covered_files(*subject), LIVE if live else None
-        return tuple(find_unreplayable(files, LogPosition.parse(after), seen=seen))
+        lacks = partial(lacking, recorded=(base or subject.record).server)
+        return tuple(find_unreplayable(files, LogPosition.parse(after), seen=seen, lacking=lacks))
 
     def written(self, position: str) -> datetime | None:
         """A position says nothing of times."""
@@ -126,10 +129,11 @@ class MysqlLogReader:
 
         Raise NotRecoverable when the log has a gap, is another server's, or the base is already past it.
         """
-        stop = effective_stop(base[0].engine, stop)
+        stop = effective_stop(base.record.engine, stop)
         start = end_of(*base)
         point = find_stop_behind_base(start, covered_files(*base), log, stop, anchors)
-        stops = find_unreplayable(covered_files(*log), start, point.stop)
+        lacks = partial(lacking, recorded=base[0].server)
+        stops = find_unreplayable(covered_files(*log), start, point.stop, lacking=lacks)
         return ReplayRange(
             last_applied=described(point.last_applied),
             first_skipped=described(point.first_skipped),
@@ -138,6 +142,6 @@ class MysqlLogReader:
             out_of_order=point.out_of_order,
             effective_target=time_of(stop),
             later=point.later,
-            outside=tables_outside(base[0], covered_files(*base)[-1], covered_files(*log), point),
+            outside=tables_outside(base.record, covered_files(*base)[-1], covered_files(*log), point),
             stopped=stops[0] if stops else None,
         )

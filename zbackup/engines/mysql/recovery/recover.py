@@ -25,9 +25,9 @@ from zbackup.engines.mysql.recovery.added_log import add_log
 from zbackup.engines.mysql.recovery.adopt import adopt, forget_replication
 from zbackup.engines.mysql.recovery.check_tables import check_tables
 from zbackup.engines.mysql.recovery.covered_log import covered_files, end_of, is_readable
-from zbackup.engines.mysql.recovery.log_source import log_source
 from zbackup.engines.mysql.recovery.replay import LogRange, applier_threads
 from zbackup.engines.mysql.recovery.replay_bounds import effective_stop, find_stop_behind_base, tables_outside
+from zbackup.engines.mysql.recovery.replication_source import replication_source
 from zbackup.engines.mysql.recovery.skip import Hole
 from zbackup.engines.mysql.recovery.verify_replay import (
     as_it_is,
@@ -35,6 +35,7 @@ from zbackup.engines.mysql.recovery.verify_replay import (
     require_openable,
     require_recorded_state,
 )
+from zbackup.engines.mysql.server import plugins
 from zbackup.engines.owner import require_own_user
 from zbackup.model.added_log import AddedFile
 from zbackup.model.backup import BackupFiles
@@ -107,6 +108,7 @@ class MysqlRecovery:
         """Open the base, prove it is what was recorded, replay to the target, and serve the result."""
         progress.phase("starting the temporary server", f"crash recovery of {base.record.called}")
         base_files, log_files = covered_files(base.record, base.where), covered_files(log.record, log.where)
+        _tell_of_plugins(base, progress)
         server = self._server(_out_of_sight(base, base_files[-1], log_files))
         server.make_room()
         server.forget_identity()
@@ -133,6 +135,7 @@ class MysqlRecovery:
 
     def open(self, base: Files, serving: Serving | None, progress: Progress) -> Recovered:
         """See engines.base.Recovery."""
+        _tell_of_plugins(base, progress)
         server = self._server(base)
         progress.phase("starting the temporary server", f"crash recovery of {base.record.called}")
         server.make_room()
@@ -244,10 +247,15 @@ class MysqlRecovery:
         recorded, version = log.record.server, log.record.server_version
         for stretch in hole.around(span) if hole else (span,):
             with (
-                log_source(temporary.process, stretch, recorded, version) as source,
+                replication_source(temporary.process, stretch, recorded, version) as source,
                 temporary.progressing() as told,
             ):
                 replay_mariadb.replay(temporary.connection, source, stretch, progress, told)
+
+
+def _tell_of_plugins(base: Files, progress: Progress) -> None:
+    for line in plugins.not_here(base.record.server):
+        progress.note(line)
 
 
 def _out_of_sight(base: Files, newest: Path, log: Sequence[Path]) -> Files:

@@ -56,12 +56,12 @@ def find_stop_behind_base(
     same = [f for f in files if f.name == start.file]
     if not same:
         raise NotRecoverable(
-            f"the log has a gap: the base ends in {start.file}, but {log[0].called} holds "
+            f"the log has a gap: the base ends in {start.file}, but {log.record.called} holds "
             f"{files[0].name} to {files[-1].name} only"
         )
     require_same_log(base_files[-1], same[0], start.offset)
     if isinstance(stop, Time | WholeLog):
-        return find_stop(files, start, stop, times=Times(rules=rules_for(log[0]), anchors=tuple(anchors)))
+        return find_stop(files, start, stop, times=Times(rules=rules_for(log.record), anchors=tuple(anchors)))
     if isinstance(stop, ClusterTime):
         raise AssertionError(f"{stop} is no position in a binlog")
     position = LogPosition.parse(stop.start)
@@ -69,7 +69,9 @@ def find_stop_behind_base(
         raise NotRecoverable(f"the base ends at {start}: it holds the transaction at {position} already")
     point = find_stop(files, start, position)
     if described(point.first_skipped) != stop:
-        raise VerificationFailed(f"the log that {log[0].called} holds has another transaction at {position}")
+        raise VerificationFailed(
+            f"the log that {log.record.called} holds has another transaction at {position}"
+        )
     return point
 
 

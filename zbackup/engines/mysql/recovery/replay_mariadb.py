@@ -1,16 +1,16 @@
 """Replay on MariaDB: the server on the base replicates over loopback from whoever gives it the log.
 
 Giving binlogs to MariaDB as relay logs ends in a crash of the server (10.11), so we are its source
-(log_source). `START SLAVE UNTIL MASTER_LOG_FILE` stops it between two transactions (MariaDB knowledge base,
-"START REPLICA").
+(replication_source). `START SLAVE UNTIL MASTER_LOG_FILE` stops it between two transactions (MariaDB
+knowledge base, "START REPLICA").
 """
 
 from collections.abc import Callable
 from dataclasses import replace
 
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.recovery.log_source import LogSource
 from zbackup.engines.mysql.recovery.replay import Applier, LogRange, as_sql, follow
+from zbackup.engines.mysql.recovery.replication_source import ReplicationSource
 from zbackup.engines.mysql.server.connection import Connection
 from zbackup.model.progress import Progress
 from zbackup.proc.listen_beside import LOOPBACK
@@ -26,7 +26,7 @@ def forget_replication(connection: Connection) -> None:
 
 def replay(
     connection: Connection,
-    source: LogSource,
+    source: ReplicationSource,
     log: LogRange,
     progress: Progress,
     told: Callable[[object], None],
@@ -53,7 +53,7 @@ def replay(
     connection.execute("SET GLOBAL slave_net_timeout = DEFAULT")
 
 
-def _with_source(seen: Applier, source: LogSource) -> Applier:
+def _with_source(seen: Applier, source: ReplicationSource) -> Applier:
     """Add why the source gave up: what it could not give is why the applier will not get any further.
 
     As long as it has not given all, the applier waits for it, as for an event of a gigabyte on a slow disk.

@@ -27,8 +27,8 @@ def follow(temporary: Temporary, source: Source) -> None:
     files, flavor = temporary.server.files, temporary.server.flavor
     # Those behind the newest of production's the clone has begun itself.
     last = LogPosition.parse(files.record.log_to).sequence
-    held = covered_files(files.record, files.where)
-    known = [file for file in held if LogPosition.of(file.name, 0).sequence <= last]
+    covered = covered_files(files.record, files.where)
+    known = [file for file in covered if LogPosition.of(file.name, 0).sequence <= last]
     start = end_of(files.record, files.where, known)
     for statement in statements(flavor, files.record.server, source, start):
         temporary.connection.execute(statement)

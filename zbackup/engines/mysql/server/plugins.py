@@ -7,6 +7,7 @@ a server without them cannot read an encrypted or compressed page, or lets nobod
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from zbackup.engines.mysql.binlog.needs import LIBRARY, Need
 from zbackup.engines.mysql.server.connection import Connection
 from zbackup.engines.mysql.server.status import Dialect
 
@@ -14,6 +15,16 @@ from zbackup.engines.mysql.server.status import Dialect
 KINDS = ("ENCRYPTION", "STORAGE ENGINE", "AUTHENTICATION", "DATA TYPE")
 PROVIDERS = "provider_"
 """MariaDB's compression libraries come as daemons with names that begin so."""
+
+NAMED = ("STORAGE ENGINE", "AUTHENTICATION", "FTPARSER")
+"""The kinds that statements of a log may name."""
+
+NAMES = "plugin_names"
+"""In Record.server: the plugins of these kinds that the server had, in small letters, with blanks between."""
+
+NOT_ON_CLONES = frozenset({"federated"})
+"""Its tables are other servers'. MySQL has it built in, and off unless it is asked for, which a clone does
+not; MariaDB asks the other server before it makes a table (manuals, "FEDERATED", "FederatedX")."""
 
 NATIVE_PASSWORD = "mysql_native_password"
 """Built in, off by default in MySQL 8.4, gone in 9.0 (MySQL manual, "Native Pluggable Authentication")."""
@@ -31,6 +42,7 @@ def plugins(connection: Connection, server: Dialect, variables: Mapping[str, str
     )
     loaded = sorted({str(row["file"]) for row in rows if row["file"] and _matters(row)})
     facts = {"plugins": ";".join(loaded)} if loaded else {}
+    facts[NAMES] = " ".join(sorted({str(row["name"]).lower() for row in rows if row["kind"] in NAMED}))
     if server.is_mysql(8, 4) and any(row["name"] == NATIVE_PASSWORD for row in rows):
         facts[NATIVE_PASSWORD] = "ON"
     return facts | {
@@ -41,10 +53,9 @@ def plugins(connection: Connection, server: Dialect, variables: Mapping[str, str
 
 
 def options(recorded: Mapping[str, str]) -> Iterable[str]:
-    """Command line options. A library that is not installed on this host is left out."""
-    directory = Path(recorded.get("plugin_dir", ""))
-    for library in filter(None, recorded.get("plugins", "").split(";")):
-        if (directory / library).is_file():
+    """Command line options. A library that is not installed on this host is left out: see `not_here`."""
+    for library in _libraries(recorded):
+        if _is_here(recorded, library):
             yield f"--plugin-load-add={library}"
     if NATIVE_PASSWORD in recorded:
         yield "--loose-mysql-native-password=ON"
@@ -52,6 +63,41 @@ def options(recorded: Mapping[str, str]) -> Iterable[str]:
         if name.startswith(KEY_FILE):
             # Should the plugin not be there, the server must say that it misses keys, not options.
             yield f"--loose-{name.replace('_', '-')}={value}"
+
+
+def not_here(recorded: Mapping[str, str]) -> Iterable[str]:
+    """Name each recorded library that is not installed on this host, in a line for people."""
+    for library in _libraries(recorded):
+        if not _is_here(recorded, library):
+            yield (
+                f"the plugin {library}, which the original had loaded, is not in "
+                f"{recorded.get('plugin_dir', 'its directory')} on this host: the recovered server runs "
+                "without it, and cannot open tables that need it, nor let in users who log in by it"
+            )
+
+
+def lacking(need: Need, recorded: Mapping[str, str]) -> str:
+    """Tell why a server on a clone of that backup cannot do what needs this; "" where it can, or nobody
+    knows."""
+    if need.what == LIBRARY:
+        directory = recorded.get("plugin_dir", "")
+        known = directory and "/" not in need.name and Path(directory).is_dir()
+        lacks = known and not (Path(directory) / need.name).exists()
+        return f"it needs {need.name}, which is not in {directory} on this host" if lacks else ""
+    names = recorded.get(NAMES)
+    if names is None or (need.name in names.split() and need.name not in NOT_ON_CLONES):
+        return ""
+    if need.name in names.split():
+        return f"it needs the {need.what} {need.name}, and a recovered server reaches no other servers"
+    return f"it needs the {need.what} {need.name}, which the server lacked when the backup was taken"
+
+
+def _libraries(recorded: Mapping[str, str]) -> Iterable[str]:
+    return filter(None, recorded.get("plugins", "").split(";"))
+
+
+def _is_here(recorded: Mapping[str, str], library: str) -> bool:
+    return (Path(recorded.get("plugin_dir", "")) / library).is_file()
 
 
 def _matters(row: Mapping[str, object]) -> bool:

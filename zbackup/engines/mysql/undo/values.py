@@ -176,7 +176,7 @@ def _decimal(column: Column, metadata: bytes) -> Reader:
 
 
 def decimal_text(data: bytes, whole: int, scale: int) -> bytes:
-    """The packed decimal number with so many digits before and behind the point."""
+    """The packed decimal number with those numbers of digits before and behind the point."""
     negative = not data[0] & 0x80
     packed = bytes((data[0] ^ 0x80, *data[1:]))
     if negative:
@@ -252,7 +252,7 @@ def _moment(seconds: int) -> bytes:
 
 
 def _civil(days: int) -> tuple[int, int, int]:
-    """The date so many days after 1970-01-01."""
+    """The date that many days after 1970-01-01."""
     days += 719_468
     era, day_of_era = divmod(days, 146_097)
     year = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365

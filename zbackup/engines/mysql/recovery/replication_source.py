@@ -30,7 +30,7 @@ _PRINTABLE = bytes(range(33, 127))
 
 
 @dataclass(slots=True)
-class LogSource:
+class ReplicationSource:
     """The port of the one that gives out the log, who may have it, and why it gave up, if it did.
 
     `given` says that all was sent that was asked for last.
@@ -44,15 +44,15 @@ class LogSource:
 
 
 @contextmanager
-def log_source(
+def replication_source(
     process: Process, span: LogRange, recorded: Mapping[str, str], version: str
-) -> Iterator[LogSource]:
+) -> Iterator[ReplicationSource]:
     """Serve the range on a port that only this process can reach, while the body runs.
 
     `recorded` is Record.server, `version` that of the server that wrote the log.
     """
     with listen_beside(process) as listening:
-        source = LogSource(listening.getsockname()[1], "zbackup", secrets.token_urlsafe(24))
+        source = ReplicationSource(listening.getsockname()[1], "zbackup", secrets.token_urlsafe(24))
         calls: list[socket.socket] = []
         known = _known(recorded)
         giver = threading.Thread(
@@ -86,7 +86,7 @@ def _serve(
     listening: socket.socket,
     calls: list[socket.socket],
     span: LogRange,
-    source: LogSource,
+    source: ReplicationSource,
     known: Mapping[str, str],
     version: str,
 ) -> None:
@@ -101,14 +101,14 @@ def _serve(
             try:
                 _talk(call, span, source, known, version)
             except OSError as gone:
-                log.debug("log_source.caller_gone", reason=str(gone))
+                log.debug("replication_source.caller_gone", reason=str(gone))
             except Exception as failure:  # noqa: BLE001  whatever it is, else the replica calls for ever
                 source.failures.append(str(failure) or repr(failure))
-                log.warning("log_source.failed", reason=str(failure))
+                log.warning("replication_source.failed", reason=str(failure))
 
 
 def _talk(
-    call: socket.socket, span: LogRange, source: LogSource, known: Mapping[str, str], version: str
+    call: socket.socket, span: LogRange, source: ReplicationSource, known: Mapping[str, str], version: str
 ) -> None:
     """Raise OSError when the caller is gone, and DatabaseError at what no replica says."""
     call.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

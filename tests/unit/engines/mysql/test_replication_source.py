@@ -16,7 +16,7 @@ import pytest
 from tests.unit.engines.binlog.builder import Builder
 from zbackup.engines.mysql.binlog import events
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.recovery import log_events, log_source, source_protocol
+from zbackup.engines.mysql.recovery import log_events, replication_source, source_protocol
 from zbackup.engines.mysql.recovery.replay import Applier, LogRange
 from zbackup.engines.mysql.recovery.replay_mariadb import _with_source
 from zbackup.model.errors import DatabaseError, NotRecoverable
@@ -45,12 +45,12 @@ def logs(tmp_path: Path, request: pytest.FixtureRequest) -> tuple[LogRange, list
 
 
 @contextmanager
-def source(span: LogRange) -> Iterator[log_source.LogSource]:
+def source(span: LogRange) -> Iterator[replication_source.ReplicationSource]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        made = log_source.LogSource(listening.getsockname()[1], "zbackup", "secret")
+        made = replication_source.ReplicationSource(listening.getsockname()[1], "zbackup", "secret")
         calls: list[socket.socket] = []
         words = (listening, calls, span, made, KNOWN, "10.11.6-MariaDB-log")
-        serving = threading.Thread(target=log_source._serve, args=words, daemon=True)
+        serving = threading.Thread(target=replication_source._serve, args=words, daemon=True)
         serving.start()
         yield made
         for each in (listening, *calls):
@@ -62,7 +62,7 @@ def source(span: LogRange) -> Iterator[log_source.LogSource]:
         assert not serving.is_alive()
 
 
-def connected(made: log_source.LogSource, password: str = "secret") -> Any:
+def connected(made: replication_source.ReplicationSource, password: str = "secret") -> Any:
     return pymysql.connect(
         host="127.0.0.1", port=made.port, user=made.user, password=password, read_timeout=60
     )
@@ -282,7 +282,7 @@ def test_whatever_goes_wrong_ends_the_replay(
     def broken(*_: object, **__: object) -> Iterator[bytes]:
         raise MemoryError
 
-    monkeypatch.setattr(log_source, "events", broken)
+    monkeypatch.setattr(replication_source, "events", broken)
     with source(logs[0]) as made, connected(made) as client:
         client._execute_command(source_protocol.BINLOG_DUMP, struct.pack("<IHI", 4, 0, 9) + b"binlog.000001")
         with pytest.raises(pymysql.err.OperationalError):
@@ -311,7 +311,7 @@ def test_a_row_of_many_mebibytes_is_given_whole(tmp_path: Path, length: int) -> 
 
 
 def test_an_applier_that_waits_for_the_source_is_not_at_the_end_of_the_log() -> None:
-    made = log_source.LogSource(1, "zbackup", "secret")
+    made = replication_source.ReplicationSource(1, "zbackup", "secret")
     assert not _with_source(APPLIER, made).idle
     made.given = True
     assert _with_source(APPLIER, made).idle and not _with_source(replace(APPLIER, idle=False), made).idle

@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zbackup.proc.open_files import inside, told
+from zbackup.proc.open_files import processes_in, told
 
 
 @contextmanager
@@ -27,11 +27,11 @@ def standing_in(directory: Path) -> Iterator[int]:
 def test_who_stands_there_or_has_something_open_is_found_by_name(tmp_path: Path) -> None:
     place = tmp_path / "a clone"
     with standing_in(place / "0") as pid, standing_in(tmp_path / "a clone too"):
-        assert inside(str(place)) == [(pid, "sleep")]
+        assert processes_in(str(place)) == [(pid, "sleep")]
         with (place / "open").open("w"):
-            assert [who for who, _ in inside(f"{place}/")] == sorted((pid, os.getpid()))
-        assert inside(str(place / "0")) == [(pid, "sleep")]
-    assert inside(str(place)) == []
+            assert [who for who, _ in processes_in(f"{place}/")] == sorted((pid, os.getpid()))
+        assert processes_in(str(place / "0")) == [(pid, "sleep")]
+    assert processes_in(str(place)) == []
 
 
 def test_a_process_that_is_gone_or_closed_to_us_is_passed_over(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_a_process_that_is_gone_or_closed_to_us_is_passed_over(tmp_path: Path) -
     (tmp_path / "8").mkdir()
     (tmp_path / "8" / "cwd").symlink_to("/clones/dev1")
     (tmp_path / "self").mkdir()
-    assert inside("/clones/dev1", tmp_path) == [(8, "a process that ends")]
+    assert processes_in("/clones/dev1", tmp_path) == [(8, "a process that ends")]
 
 
 @given(st.lists(st.tuples(st.integers(1, 4194304), st.text("abc ", min_size=1, max_size=15))))

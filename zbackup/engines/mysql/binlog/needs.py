@@ -1,0 +1,97 @@
+"""What a statement needs of the server that replays it: plugins by name, and files of functions. Pure.
+
+INSTALL PLUGIN, INSTALL SONAME and INSTALL COMPONENT are in no log (manuals, "INSTALL PLUGIN Statement"), and
+what uses a plugin is: a server without it stops there.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from zbackup.engines.mysql.binlog.statement import Statement, Token
+
+LIBRARY: Final = "library"
+Kind = Literal["storage engine", "authentication plugin", "full-text parser", "library"]
+
+WORDS: Final = (b"soname", b"engine", b"identified", b"parser")
+"""One of them is in every such statement, in letters of any case."""
+
+_EVERYWHERE: Final = frozenset(
+    {"innodb", "innobase", "myisam", "mrg_myisam", "merge", "memory", "heap", "csv", "aria", "maria"}
+)
+"""Engines that each server has, those that the other kind of server knows too: they do no harm."""
+
+_BEFORE_OBJECT: Final = frozenset(
+    {"OR", "REPLACE", "TEMPORARY", "ONLINE", "OFFLINE", "IGNORE", "UNIQUE", "FULLTEXT", "SPATIAL"}
+)
+_QUERY: Final = frozenset({"SELECT", "AS"})
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One thing that a server must have: a plugin of that name, in small letters, or a file in its plugin
+    directory."""
+
+    what: Kind
+    name: str
+
+
+def needs_of(statement: Statement, *, substitutes: bool) -> tuple[Need, ...]:
+    """Tell what it needs. `substitutes`: where an engine is not there, the server takes its own default."""
+    tokens = statement.tokens
+    words = [token.word for token in tokens]
+    if statement.verb not in ("CREATE", "ALTER", "GRANT"):
+        return ()
+    at = next((n for n in range(1, len(words)) if words[n] not in _BEFORE_OBJECT), len(words))
+    kind = words[at] if at < len(words) else ""
+    if kind in ("FUNCTION", "AGGREGATE"):
+        return tuple(_libraries(tokens, words))
+    if kind == "USER" or statement.verb == "GRANT":
+        return tuple(_logins(tokens, words))
+    found = list(_parsers(tokens, words)) if kind in ("TABLE", "INDEX") else []
+    if kind in ("TABLE", "SEQUENCE") and not substitutes:
+        found += _engines(tokens, words)
+    return tuple(found)
+
+
+def _libraries(tokens: Sequence[Token], words: Sequence[str]) -> Iterator[Need]:
+    for at in range(2, len(words) - 1):
+        if words[at] == "SONAME" and words[at - 2] == "RETURNS" and words[at + 1] == "'":
+            yield Need(LIBRARY, tokens[at + 1].text)
+            return
+
+
+def _logins(tokens: Sequence[Token], words: Sequence[str]) -> Iterator[Need]:
+    """Behind IDENTIFIED WITH; behind IDENTIFIED VIA there may be several, with OR between them."""
+    several = False
+    for at, word in enumerate(words[:-1]):
+        begins = word in ("WITH", "VIA") and words[at - 1] == "IDENTIFIED"
+        if word == ",":
+            several = False
+        elif (begins or (several and word == "OR")) and (name := _name(tokens[at + 1])):
+            several = word != "WITH"
+            yield Need("authentication plugin", name)
+
+
+def _parsers(tokens: Sequence[Token], words: Sequence[str]) -> Iterator[Need]:
+    for at in range(1, len(words) - 1):
+        if words[at - 1 : at + 1] == ["WITH", "PARSER"] and (name := _name(tokens[at + 1])):
+            yield Need("full-text parser", name)
+
+
+def _engines(tokens: Sequence[Token], words: Sequence[str]) -> Iterator[Need]:
+    """Among the options of the table, which stand in no parentheses, and in front of any query."""
+    depth = 0
+    for at in range(len(words) - 2):
+        depth += (words[at] == "(") - (words[at] == ")")
+        if depth == 0 and words[at] in _QUERY:
+            return
+        if depth == 0 and words[at : at + 2] == ["ENGINE", "="]:
+            name = _name(tokens[at + 2])
+            if name and name not in _EVERYWHERE:
+                yield Need("storage engine", name)
+
+
+def _name(token: Token) -> str:
+    """A plugin's name, as an identifier or in quotes."""
+    return (token.name or token.text).lower()
