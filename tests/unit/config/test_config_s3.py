@@ -1,5 +1,6 @@
 """A bucket in the configuration."""
 
+import base64
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,17 @@ def test_a_bucket_needs_nothing_but_its_address() -> None:
     (ship,) = parse(INSTANCE + 'to = "s3://my.bucket/some/prefix/"').instance["shop"].ship
     assert (ship.to, ship.label) == (S3Address(bucket="my.bucket", prefix="some/prefix"), "my.bucket")
     assert str(ship.to) == "s3://my.bucket/some/prefix"
-    assert destination(BUCKET).storing.encrypts_new is False
+    storing = destination(BUCKET).storing
+    assert (storing.encrypts_new, storing.keys) == (False, None)
+
+
+def test_old_keys_alone_open_and_encrypt_nothing_new(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.write_text(base64.b64encode(bytes(32)).decode())
+    path.chmod(0o600)
+    storing = destination(f'{BUCKET}old_keys = [{{ file = "{path}" }}]\naccept_plain = true').storing
+    assert storing.keys is not None and len(storing.keys.key_id) == 16
+    assert not storing.encrypts_new and not storing.signed_only
 
 
 def test_what_is_configured_arrives() -> None:

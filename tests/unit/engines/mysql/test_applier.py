@@ -300,6 +300,18 @@ def test_a_watchdog_that_is_let_in_no_more_keeps_its_session(
     assert server.watchdogs[0].status == 0 and runs_again(server, note)
 
 
+def test_a_watchdog_needs_no_new_session_however_long_it_waited(
+    note: MarkerFile[list[str]], serving: Serve
+) -> None:
+    """Also where the server ends sessions that are silent for a short time."""
+    server = replica(serving, silence=30)
+    with pytest.raises(KeyboardInterrupt), paused(CONNECT, LIMITS, note):
+        server.clock.sleep(60)
+        server.away = True
+        raise KeyboardInterrupt
+    assert server.watchdogs[0].status == 0 and runs_again(server, note)
+
+
 def test_a_start_that_overtook_the_stop_is_given_again(note: MarkerFile[list[str]], serving: Serve) -> None:
     """What was sent just before zbackup died may reach the server after what its watchdog sent."""
     server = replica(serving)
@@ -315,3 +327,4 @@ def test_a_start_that_overtook_the_stop_is_given_again(note: MarkerFile[list[str
     with pytest.raises(Killed), paused(CONNECT, LIMITS, note):
         pytest.fail("it was killed")
     assert runs_again(server, note)
+    assert sum(text.startswith("START") for text in server.by_watchdog) == 4, "both channels, at once as well"
