@@ -17,6 +17,7 @@ from tests.platform.shipping import START, Yard
 from tests.system.forked import Forks, shared
 from tests.system.program import spoken
 from tests.unit.docs.typed import shell, typed
+from zbackup.jobs.job_history import JobHistory
 from zbackup.jobs.journal import Journal
 from zbackup.jobs.ship.lag import shipped
 from zbackup.jobs.ship.ship import ship
@@ -173,6 +174,46 @@ def test_the_daemon_prunes_at_a_destination_and_says_when_it_differs(yard: Yard,
     finally:
         daemon.terminate()
         assert daemon.wait(LIMIT_S) == 0
+
+
+def test_a_stream_that_a_restart_of_the_daemon_cuts_calls_nobody_and_is_gone_on_with(
+    yard: Yard, tmp_path: Path
+) -> None:
+    name = yard.backup(3_000_000)
+    config, called = tmp_path / "zbackup.toml", tmp_path / "called"
+    hook = tmp_path / "hook"
+    hook.write_text(f'#!/bin/sh\necho "$ZBACKUP_JOB $ZBACKUP_RESULT" >> {shlex.quote(str(called))}\n')
+    hook.chmod(0o755)
+
+    def daemon(bandwidth: str) -> "subprocess.Popen[bytes]":
+        config.write_text(
+            f'run_dir = "{tmp_path}"\ndaemon = {{ state_dir = "{tmp_path}" }}\n'
+            f'[instance.shop]\nengine = "mysql"\ndatasets = ["{yard.outer.name}"]\n'
+            f'schedule = {{ ship = "1h" }}\nnotify = {{ on_failure = ["{hook}"], on_success = ["{hook}"] }}\n'
+            f'[[instance.shop.ship]]\nto = "zfs:{yard.root}"\nname = "vault"\ninitial = "allow"\n'
+            f"{bandwidth}\n"
+        )
+        return subprocess.Popen([str(ZBACKUP), "--config", str(config), "daemon"], stderr=subprocess.DEVNULL)
+
+    def end(running: "subprocess.Popen[bytes]") -> None:
+        running.terminate()
+        assert running.wait(LIMIT_S) == 0
+
+    first = daemon('bandwidth = "100KiB"')
+    try:
+        until(lambda: any(dataset.partial for dataset in yard.inventory().datasets))
+    finally:
+        end(first)
+    (run_cut,) = [each for each in JobHistory(tmp_path).read() if each.job == "ship"]
+    assert (run_cut.result, called.exists(), yard.committed()) == ("postponed", False, [])
+    assert run_cut.message == "zfs send: zbackup was told to end"
+    second = daemon("")
+    try:
+        until(lambda: yard.committed() == [name])
+        until(called.exists)
+    finally:
+        end(second)
+    assert called.read_text() == "ship success\n" and yard.same(name)
 
 
 def test_how_far_a_destination_is_behind_is_known_without_it(yard: Yard) -> None:

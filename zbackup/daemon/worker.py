@@ -12,7 +12,7 @@ from zbackup.clock import Clock
 from zbackup.daemon.job_table import Ended, Key
 from zbackup.jobs.context import Context
 from zbackup.jobs.drills.scheduled_drill import DrillTurn
-from zbackup.model.errors import Postponed, ZbackupError
+from zbackup.model.errors import Postponed, Stopped, ZbackupError
 from zbackup.model.event_log import log
 from zbackup.model.progress import Silent
 from zbackup.model.schedule import Job, Outcome
@@ -59,7 +59,7 @@ class Worker:
         try:
             self.begin((instance, job))
             report = self.do(job, self.context(instance))
-        except Postponed as later:
+        except (Postponed, Stopped) as later:  # what was cut goes on at the next start: that pages nobody
             gave_way = str(later)
         except ZbackupError as named:
             failure = named

@@ -114,6 +114,8 @@ class DatasetBusy(CommandFailed):
 class Stopped(CommandFailed):
     """Work was cut short because zbackup was told to end; the next run continues it."""
 
+    ended = ""
+
 
 class NotReceivable(CommandFailed):
     """A dataset was changed since the last stream and cannot take the next one. Nothing was overwritten."""

@@ -55,8 +55,8 @@ class Outcome:
     """The outcome of one run of a job. `error` is "" for success, else the failure's name; times in UTC.
 
     `evidence` is the time by which the job's next turn is counted: of a snapshot that of the snapshot.
-    `more`: it let others have their turn, and is not done yet. `postponed`: it gave way, and neither failed
-    nor succeeded; `message` says to what.
+    `more`: it let others have their turn, and is not done yet. `postponed`: it gave way, or the daemon's
+    end cut it short, and it neither failed nor succeeded; `message` says to what.
     """
 
     instance: str

@@ -2,14 +2,21 @@
 
 import queue
 import threading
-from typing import Any
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
 
 from zbackup.clock import SystemClock
+from zbackup.config.schedule import Notify
 from zbackup.daemon.apscheduler_adapter import Scheduler
+from zbackup.daemon.job_pings import HookNotifier
 from zbackup.daemon.job_table import Ended, JobTable, Key, Task
 from zbackup.daemon.worker import MOST_SAID, Worker
-from zbackup.model.errors import DatabaseError, Postponed
+from zbackup.model.errors import DatabaseError, Postponed, Stopped
 from zbackup.model.schedule import Interval, Retry
+from zbackup.plan.due import History
 
 LIMIT_S = 30
 
@@ -62,6 +69,32 @@ def test_what_a_program_said_before_it_failed_is_made_fit_for_an_environment() -
     )  # type: ignore[arg-type, return-value]
     said = worker.run(("shop", "snapshot")).outcome.message
     assert "a byte and more" in said and len(said) == MOST_SAID
+
+
+@pytest.mark.parametrize("failure", [Postponed("x"), Stopped(("zfs", "send"), -1, "zbackup was told to end")])
+def test_what_a_stop_cut_short_has_not_failed_and_its_last_success_stays(failure: Exception) -> None:
+    """Every restart would call for somebody; the next start goes on, as what is due since the last time."""
+
+    def cut(_: Any) -> None:
+        raise failure
+
+    clock = SystemClock()
+    worker = Worker(clock, lambda _: None, lambda _: None, lambda _, context: cut(context), lambda: False)  # type: ignore[arg-type, return-value]
+    ended: queue.SimpleQueue[Ended] = queue.SimpleQueue()
+    job_table = JobTable(clock, Scheduler(1, ended.put), worker.run)
+    key: Key = ("shop", "ship")
+    last = clock.now() - timedelta(hours=2)
+    task = Task(key=key, timing=Interval(3600), retry=Retry(first=600, most=900))
+    job_table.set_tasks([task], {key: History(last=last)})
+    job_table.step()
+    outcome = ended.get(timeout=LIMIT_S).outcome
+    told: list[object] = []
+    teller = HookNotifier(cast(Any, SimpleNamespace(queue=lambda *_: SimpleNamespace(put=told.append))))
+    teller.ended(outcome, Notify(ping={"ship": "http://127.0.0.1:1"}, on_failure=("/bin/false",)), 1)
+    assert (outcome.postponed, outcome.error, outcome.message, told) == (True, "", str(failure), [])
+    job_table.ended(outcome)
+    history = job_table.histories()[key]
+    assert (history.failures, history.last) == (0, last)
 
 
 def test_a_drill_that_gives_way_neither_failed_nor_succeeded_and_comes_again() -> None:

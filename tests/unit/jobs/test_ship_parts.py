@@ -140,6 +140,24 @@ def test_one_destination_that_fails_keeps_no_other_from_its_turn(monkeypatch: py
     assert ship_all(three, lambda: len(turns) == 3) == ("c", "d", "e")
 
 
+def test_a_stream_that_a_stop_cuts_is_no_failure_of_the_destination(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+
+    def ship(_: Context, destination: ShipDestination, **__: object) -> str:
+        if destination.name == "full":
+            raise Refused("full")
+        raise Stopped(("zfs", "send"), -1, "zbackup was told to end")
+
+    monkeypatch.setattr(room, "ship", ship)
+    monkeypatch.setattr(room.log, "error", lambda event, **_: events.append(event))
+    with pytest.raises(Stopped, match=r"^zfs send: zbackup was told to end$"):
+        ship_all(context(destinations=tuple(map(destination, "ab"))))
+    assert events == []
+    with pytest.raises(Refused, match="full"):
+        ship_all(context(destinations=tuple(map(destination, ("full", "b")))))
+    assert events == ["ship.failed"]
+
+
 @pytest.mark.parametrize(
     ("plan", "sizes", "said"),
     [

@@ -146,7 +146,7 @@ def ship_all(ctx: Context, stop: Callable[[], bool] = never) -> tuple[ShipReport
     """Bring all of the instance's destinations up to date, one after the other.
 
     One that fails does not keep the others from their turn; the first failure is raised when all had theirs.
-    Raise Stopped where `stop` left some without: nothing was sent there.
+    Raise Stopped where `stop` cut a stream, or left some without their turn, and none failed.
     """
     reports = []
     failures: list[ZbackupError] = []
@@ -158,6 +158,9 @@ def ship_all(ctx: Context, stop: Callable[[], bool] = never) -> tuple[ShipReport
             break
         try:
             reports.append(ship(ctx, destination, stop=stop))
+        except Stopped as cut:
+            failures.append(cut)
+            break
         except ZbackupError as failure:
             log.error(
                 "ship.failed",
