@@ -20,6 +20,7 @@ from zbackup.jobs.ship.verify_at import VerifyReport, prove_at
 from zbackup.jobs.watch.new_base import Renewals, renew_base
 from zbackup.jobs.watch.status import Status, inspect
 from zbackup.model.errors import ConfigError, Stopped, ZbackupError
+from zbackup.model.log import how_many
 from zbackup.model.schedule import Interval, Job, JobKind, Retry, Timing, job_at, parted
 from zbackup.plan.due import History, offset
 
@@ -191,9 +192,10 @@ def _reap(ctx: Context) -> Reaped:
 
 
 def _all_done(report: PruneReport) -> PruneReport:
-    """Raise Stopped for what was left: the next start would take it for done, until it is due again."""
-    if report.left:
-        raise Stopped(("zbackup", "prune"), -1, f"zbackup was told to end with {report.left} left to go")
+    """Raise Stopped for what was cut short: the next start would take it for done, until it is due again."""
+    if report.cut:
+        left = how_many(report.left, "backup", "backups") if report.left else "what else it removes there"
+        raise Stopped(("zbackup", "prune"), -1, f"zbackup was told to end with {left} left to go")
     return report
 
 

@@ -169,16 +169,22 @@ def test_who_is_stopped_does_nothing_more(place: Place, receiver: Receiver) -> N
         assert place.done[:end] == everything[:end]
         assert not ("stopped" in place.done and place.looks), "and nothing is asked"
         assert report.left == 5 - len(report.destroyed)
+        assert report.cut == ("stopped" in place.done)
         assert len(report.plan.archived) == sum("binlog" in each for each in place.done)
         assert report.plan.orphans == (("an orphan",) if "an orphan" in place.done else ())
 
 
 def test_a_daemon_that_is_told_to_end_has_not_pruned(place: Place, receiver: Receiver) -> None:
-    """Else the next one would begin again only when a prune is due."""
+    """Else the next one would begin again only when a prune is due: also where the backups have gone."""
     cast(Any, receiver.ctx).destinations = (receiver.destination(LAST),)
-    do = jobs(lambda: parse(""), Journal(Path("nowhere")), lambda: len(place.done) == 2)
-    with pytest.raises(Stopped, match="told to end with 3 left"):
-        do(job_at("prune", place.name), receiver.ctx)
+    whole = len(receiver.prune().destroyed), len(place.done)
+    assert whole == (5, 10)
+    for count in range(whole[1]):
+        place.done.clear()
+        do = jobs(lambda: parse(""), Journal(Path("nowhere")), lambda count=count: len(place.done) == count)
+        left = f"{whole[0] - count} backup" if count < whole[0] else "what else it removes there"
+        with pytest.raises(Stopped, match=f"told to end with {left}s? left"):
+            do(job_at("prune", place.name), receiver.ctx)
     place.done.append("more, so that nobody is told to end")
     assert do(job_at("prune", place.name), receiver.ctx).left == 0
 

@@ -63,7 +63,8 @@ class PrunePlan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruneReport:
     """The report of a prune. `kept` is what the policy keeps; `skipped` is to be looked at; `left` were not
-    tried.
+    tried. `cut`: zbackup was told to end before all was done, at a destination also the archived log and what
+    streams have left.
 
     `log_stays` is why archived log is there still that should have gone, "" if it is gone.
     """
@@ -72,6 +73,7 @@ class PruneReport:
     destroyed: tuple[Backup, ...]
     skipped: tuple[Skipped, ...]
     left: int = 0
+    cut: bool = False
     log_stays: str = ""
 
     @property

@@ -5,7 +5,7 @@ host that is trusted with more than adding.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -72,22 +72,42 @@ def prune_at(ctx: Context, destination: ShipDestination, stop: Callable[[], bool
         plans = _decide(ctx, destination, copies.backups, holds_there(session, copies))
         _say(destination, plans)
         retention = _all_of(plans)
+        told = _Told(stop)
         remains = (b for b in copies.remains if b.record.instance == ctx.instance)
         going = (*remains, *retention.destroy)
-        destroyed, failed = _remove_each(ctx, destination, session, going, stop)
+        destroyed, failed = _remove_each(ctx, destination, session, going, told)
         lacking = [failure for _, failure in failed if _is_lack_of_power(failure)]
         if lacking and not destroyed:
             raise lacking[-1]
-        archived = () if stop() else _superseded(ctx, destination, session, copies, destroyed)
-        removed, log_stays = _remove_log(destination, session, archived, stop)
-        orphans = () if stop() else session.collect_garbage()
+        archived = () if told() else _superseded(ctx, destination, session, copies, destroyed)
+        removed, log_stays = _remove_log(destination, session, archived, told)
+        orphans = () if told() else session.collect_garbage()
     _require_sound([failure for _, failure in failed if isinstance(failure, VerificationFailed)], destroyed)
     skipped = tuple(Skipped(backup, str(failure)) for backup, failure in failed)
     plan = PrunePlan(
         retention=retention, freed=None, orphans=orphans, unreadable=copies.unreadable, archived=removed
     )
     left = len(going) - len(destroyed) - len(skipped)
-    return PruneReport(plan=plan, destroyed=tuple(destroyed), skipped=skipped, left=left, log_stays=log_stays)
+    return PruneReport(
+        plan=plan,
+        destroyed=tuple(destroyed),
+        skipped=skipped,
+        left=left,
+        cut=told.to_end,
+        log_stays=log_stays,
+    )
+
+
+@dataclass(slots=True)
+class _Told:
+    """Remembers that it was told to end: it asks only before something that is to be done."""
+
+    stop: Callable[[], bool]
+    to_end: bool = False
+
+    def __call__(self) -> bool:
+        self.to_end = self.to_end or self.stop()
+        return self.to_end
 
 
 def _superseded(
