@@ -23,7 +23,7 @@ from zbackup.jobs.journal import Remembered
 from zbackup.jobs.watch import root_helper
 from zbackup.jobs.watch import status as room
 from zbackup.jobs.watch.root_helper import obey, obey_drill
-from zbackup.jobs.watch.status import Status, inspect, lost_of, written_a_day
+from zbackup.jobs.watch.status import Status, inspect, lost_of, written_a_day, written_by_dataset
 from zbackup.model.clock_reading import Reading
 from zbackup.model.cron import Cron
 from zbackup.model.drill import Verdict
@@ -260,6 +260,15 @@ def test_how_much_is_written_a_day_is_told_of_a_week_and_no_less_than_an_hour() 
     assert written_a_day([taken(0, 5), taken(0.99, 7)], now) is None
     assert written_a_day([taken(0, 5), taken(1, 7)], now) == 7 * 24
     assert written_a_day([taken(-200, 5), taken(0, 9), taken(12, 7), taken(48, 99)], now) == 14
+    assert written_by_dataset([taken(0, 5), taken(0.99, 7)], now) == {}
+    whole = backup(1, 0, 0)
+    names = [s.dataset for s in whole.snapshots]
+    parts = tuple(replace(s, written=5 + n) for n, s in enumerate(whole.snapshots))
+    later = replace(taken(12, 0), snapshots=parts)
+    assert len(names) > 1
+    assert written_by_dataset([taken(0, 9), later, later], now) == {
+        name: 2 * 2 * (5 + n) for n, name in enumerate(names)
+    }
 
 
 def test_the_helper_does_what_it_is_asked_and_nothing_else(

@@ -26,10 +26,14 @@ class Pool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetSettings:
-    """Native properties of one dataset, by name, numbers as they are with `zfs get -p`."""
+    """Native properties of one dataset, by name, numbers as they are with `zfs get -p`.
+
+    `above` are those of each dataset above it, the nearest first: their quotas bound it, too.
+    """
 
     name: str
     values: Mapping[str, str] = field(hash=False)
+    above: tuple["DatasetSettings", ...] = ()
 
     def number(self, name: str) -> int:
         """A property that is a number; 0 for `-` and what is not there."""

@@ -1,7 +1,7 @@
 """Settings and sizes of datasets and pools. Looks only."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from zbackup.model.errors import CommandFailed, DatasetNotFound
@@ -11,8 +11,8 @@ from zbackup.zfs.errors import translate
 
 SETTINGS = (
     "recordsize", "compression", "atime", "logbias", "primarycache", "sync", "usedbydataset",
-    "usedbysnapshots", "logicalused", "available", "quota", "encryption", "dedup", "keystatus",
-    "encryptionroot",
+    "usedbysnapshots", "logicalused", "used", "referenced", "available", "quota", "refquota",
+    "encryption", "dedup", "keystatus", "encryptionroot",
 )  # fmt: skip
 POOL_COLUMNS = "name,size,free,fragmentation,health,readonly"
 
@@ -25,14 +25,17 @@ class ZfsFacts:
     arcstats: Path = Path("/proc/spl/kstat/zfs/arcstats")
 
     def settings(self, datasets: Sequence[str]) -> tuple[DatasetSettings, ...]:
-        """SETTINGS of each dataset, in the order they are named."""
+        """SETTINGS of each dataset, in the order they are named, and of those above it."""
         columns = ("-o", "name,property,value", ",".join(SETTINGS))
-        listing = self._run("zfs", "get", "-Hp", *columns, "--", *datasets)
         found: dict[str, dict[str, str]] = {name: {} for name in datasets}
+        found.update({above: {} for name in datasets for above in _above(name) if above not in found})
+        listing = self._run("zfs", "get", "-Hp", *columns, "--", *found)
         for line in listing.splitlines():
             name, key, value = line.split("\t", 2)
             found[name][key] = value
-        return tuple(DatasetSettings(name=name, values=values) for name, values in found.items())
+        known = {name: DatasetSettings(name=name, values=values) for name, values in found.items()}
+        above = {name: tuple(known[each] for each in _above(name)) for name in datasets}
+        return tuple(replace(known[name], above=above[name]) for name in dict.fromkeys(datasets))
 
     def pool(self, name: str) -> Pool:
         """The pool as it is now."""
@@ -60,6 +63,12 @@ class ZfsFacts:
             return self.runner(argv, mutates=False)
         except CommandFailed as failure:
             raise translate(failure) from failure
+
+
+def _above(name: str) -> list[str]:
+    """The names of the datasets above it, the nearest first."""
+    parts = name.split("/")
+    return ["/".join(parts[:count]) for count in range(len(parts) - 1, 0, -1)]
 
 
 def pool(line: str) -> Pool:

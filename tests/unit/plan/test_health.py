@@ -11,6 +11,7 @@ from zbackup.model.space import DatasetSettings, Pool
 from zbackup.plan.health.advice_on_arrangements import Arrangements, Expected, advice_on_arrangements
 from zbackup.plan.health.drill_health import DrillFacts
 from zbackup.plan.health.health import Facts, JobFacts, Lag, damaged_log, judge
+from zbackup.plan.health.pool_space import of_space
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
 GIB = 1024**3
@@ -24,7 +25,7 @@ WELL = Facts(
     jobs=(JobFacts(job="snapshot", failures=0, message=""),),
     daemon_runs=True,
     pool=POOL,
-    written_a_day=GIB,
+    written={"tank/db": GIB},
 )
 FIVE = Expected(snapshot_every=300, daemon=True)
 
@@ -165,7 +166,7 @@ def test_leftovers_and_a_wrong_clock() -> None:
     ],
 )
 def test_room(pool: dict[str, object], a_day: float | None, expected: list[str]) -> None:
-    assert said(replace(WELL, pool=replace(POOL, **pool), written_a_day=a_day)) == expected  # type: ignore[arg-type]
+    assert said(replace(WELL, pool=replace(POOL, **pool), written={"tank/db": a_day or 0.0})) == expected  # type: ignore[arg-type]
 
 
 def dataset(name: str = "tank/db", **gib: float) -> DatasetSettings:
@@ -179,13 +180,13 @@ LESS = "tank/db has {} of its room left".format
     ("room", "free", "a_day", "expected"),
     [
         (
-            {"usedbydataset": 10, "usedbysnapshots": 8, "available": 3, "quota": 20},
+            {"usedbydataset": 9, "usedbysnapshots": 8, "used": 17, "available": 3, "quota": 20},
             50,
             0,
-            ["warning", LESS("14%")],
+            ["warning", LESS("15%")],
         ),
         ({"usedbydataset": 10, "usedbysnapshots": 9.5, "available": 0.5}, 50, 0, ["critical", LESS("2%")]),
-        ({"usedbydataset": 1, "available": 4, "quota": 100}, 50, 0, ["critical", LESS("4%")]),
+        ({"usedbydataset": 1, "used": 96, "available": 4, "quota": 100}, 50, 0, ["critical", LESS("4%")]),
         ({"usedbydataset": 10, "available": 50}, 50, 0, []),
         ({"usedbydataset": 10, "available": 50, "quota": 9000}, 50, 0, []),
         ({"usedbydataset": 88, "available": 9}, 12, 0, ["warning", "tank has 12% free"]),
@@ -196,12 +197,66 @@ LESS = "tank/db has {} of its room left".format
 def test_room_that_is_less_than_the_pools(
     room: dict[str, float], free: int, a_day: int, expected: list[str]
 ) -> None:
-    """By a quota, on the dataset or above it, or by what is reserved for others: snapshots fill it, too."""
+    """By a quota on the dataset, or by what is reserved for others: snapshots fill it, too."""
     log = dataset("tank/log", usedbydataset=0.1, available=40)
-    facts = replace(WELL, pool=replace(POOL, free=free * GIB), written_a_day=a_day * GIB or None)
+    facts = replace(WELL, pool=replace(POOL, free=free * GIB), written={"tank/db": a_day * GIB})
     found = judge(replace(facts, settings=(log, dataset(**room))), FIVE)
     assert [word for f in found for word in (f.severity, f.text)] == expected
     assert {f.subject for f in found} <= {"space"}
+
+
+def space(*settings: DatasetSettings, free: float = 50, **written: float) -> list[tuple[str, str, str]]:
+    """What is found of datasets on a pool of 100 GiB; `written` are GiB a day, below tank."""
+    rates = {f"tank/{name}": rate * GIB for name, rate in written.items()}
+    found = of_space(replace(POOL, free=int(free * GIB)), rates, settings)
+    return [(f.severity, f.text, f.fix) for f in found if f.text.partition(" ")[0] != "tank"]
+
+
+def test_snapshots_take_nothing_of_a_refquota() -> None:
+    """ZFS gives as available what is the least: by a refquota, what the data may still grow."""
+    much = dataset(usedbydataset=30, usedbysnapshots=300, used=330, referenced=30, available=20, refquota=50)
+    assert space(much, db=9) == []
+    little = replace(much, values={**much.values, "referenced": str(45 * GIB), "available": str(5 * GIB)})
+    (found,) = of_space(POOL, {"tank/db": 9.0 * GIB}, (little,))
+    assert (found.severity, found.text) == ("warning", LESS("10%")) and "refquota" in found.why
+    assert "snapshots" not in found.why and "no prune makes room" in found.why
+    over = replace(much, values={**much.values, "referenced": str(51 * GIB), "available": "0"})
+    assert space(over)[0][:2] == ("critical", LESS("0%"))
+
+
+def test_where_a_refquota_is_not_what_bounds_it_snapshots_count() -> None:
+    both = {"usedbydataset": 30, "usedbysnapshots": 60, "used": 90, "referenced": 30}
+    assert space(dataset(**both, available=9, quota=99, refquota=60))[0][:2] == ("critical", LESS("9%"))
+    # The refquota bounds it by now, and the quota will soon.
+    assert space(dataset(**both, available=10, quota=104, refquota=40))[0][:2] == ("warning", LESS("13%"))
+    assert space(dataset(**both, available=3, refquota=60))[0][:2] == ("critical", LESS("3%"))
+
+
+@pytest.mark.parametrize("free", [50, 20.5, 15, 11])
+def test_a_quota_that_is_nearly_used_up_is_told_however_full_the_pool_is(free: float) -> None:
+    own = dataset(usedbydataset=89, used=89, available=11, quota=100)
+    assert [found[:2] for found in space(own, free=free)] == [("warning", LESS("11%"))]
+    above = dataset("tank/shop", used=89, available=11, quota=100)
+    below = replace(dataset("tank/shop/db", usedbydataset=5, available=11), above=(above, dataset("tank")))
+    fix = "zfs list -o space,quota,refquota -r tank/shop"
+    assert space(below, free=free) == [("warning", "tank/shop has 11% of its room left", fix)]
+    none = dataset(usedbydataset=80, available=free - 3)
+    assert space(none, free=free) == [], "that is what ZFS keeps for itself, and the pool's finding"
+
+
+def test_how_long_room_lasts_is_asked_of_what_is_written_there() -> None:
+    """A small dataset with a quota of its own lasts no shorter for what is written beside it."""
+    data = dataset("tank/db", usedbydataset=40, available=45)
+    small = dataset("tank/db/tmp it", usedbydataset=0.1, used=0.1, available=0.9, quota=1)
+    assert space(data, small, db=10) == []
+    tight = replace(small, values={**small.values, "used": str(GIB // 2), "available": str(GIB // 2)})
+    (found,) = space(data, tight, db=10, **{"db/tmp it": 0.25})
+    assert found[1] == f"what tank/db/tmp it may still take lasts 2.0 days {RATE}"
+    assert found[2] == "zfs list -o space,quota,refquota -r 'tank/db/tmp it'"
+    above = dataset("tank/shop", used=50, available=40, quota=90)
+    pair = [replace(dataset(f"tank/shop/{n}", available=40), above=(above,)) for n in ("db", "log")]
+    ((_, text, fix),) = space(*pair, **{"shop/db": 10, "shop/log": 6})
+    assert text == f"what tank/shop may still take lasts 2.5 days {RATE}" and fix.endswith("-r tank/shop")
 
 
 def test_a_gap_that_a_switch_made_is_a_note_and_a_real_one_is_not() -> None:

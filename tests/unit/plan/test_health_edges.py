@@ -58,7 +58,9 @@ def test_no_backup_at_all_is_serious_where_one_was_wanted() -> None:
 def test_room_is_low_below_a_fifth_a_tenth_and_three_days(
     free: int, a_day: float | None, severity: list[str]
 ) -> None:
-    assert how_bad(replace(WELL, pool=replace(POOL, free=free), written_a_day=a_day)) == severity
+    assert (
+        how_bad(replace(WELL, pool=replace(POOL, free=free), written={"tank/db": a_day or 0.0})) == severity
+    )
 
 
 def test_what_is_left_is_told_and_known_by_what_stays() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from zbackup.catalog.local import Catalog
 from zbackup.jobs.context import Context
-from zbackup.jobs.watch.status import written_a_day
+from zbackup.jobs.watch.status import written_by_dataset
 from zbackup.model.errors import CommandFailed
 from zbackup.model.finding import Finding
 from zbackup.model.server import ServerFacts
@@ -35,14 +35,14 @@ def examine(ctx: Context, catalog: Catalog, server: ServerFacts | None, expected
         held_ms=newest.record.lock_held_ms if newest else None,
         ceiling_s=expected.lock_ceiling,
     )
-    rate = written_a_day(catalog.backups, ctx.clock.now())
+    rates = written_by_dataset(catalog.backups, ctx.clock.now())
     oplog = doctor_mongodb.examine(
         server.oplog if server else None, expected.snapshot_every, facts.datasets, facts.settings
     )
     ports = shared_with_connections(
         ctx.cloning.ports, _kernel_says("ip_local_port_range"), _kernel_says("ip_local_reserved_ports")
     )
-    space = of_space(zfs.pool(catalog.datasets[0].pool), rate, facts.settings)
+    space = of_space(zfs.pool(catalog.datasets[0].pool), rates, facts.settings)
     return [*doctor.examine(facts), *oplog, *ports, *space]
 
 

@@ -4,6 +4,7 @@ health.
 The database server is not asked, so that this is cheap and always answers.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -171,7 +172,7 @@ def _facts(
         ),
         daemon_runs=status.daemon_runs,
         pool=status.space.pool,
-        written_a_day=written_a_day(backups, now),
+        written=written_by_dataset(backups, now),
         gaps=status.gaps,
         gap_keys=status.gap_keys,
         switched=status.switched,
@@ -249,11 +250,19 @@ def space(ctx: Context, catalog: Catalog, settings: Sequence[DatasetSettings]) -
 
 def written_a_day(backups: Sequence[Backup], now: datetime) -> float | None:
     """Bytes a day that went into the snapshots of the last week; None when that is too short to tell."""
+    rates = written_by_dataset(backups, now)
+    return sum(rates.values()) if rates else None
+
+
+def written_by_dataset(backups: Sequence[Backup], now: datetime) -> dict[str, float]:
+    """The same by the dataset that they are of; nothing when that is too short to tell."""
     recent = [b for b in backups if now - TREND <= b.record.taken <= now]
     if len(recent) < 2:
-        return None
+        return {}
     span = recent[-1].record.taken - recent[0].record.taken
     if span < SHORTEST_TREND:
-        return None
-    written = sum(s.written for b in recent[1:] for s in b.snapshots)
-    return written / (span / timedelta(days=1))
+        return {}
+    written: dict[str, int] = defaultdict(int)
+    for snapshot in (s for b in recent[1:] for s in b.snapshots):
+        written[snapshot.dataset] += snapshot.written
+    return {name: size / (span / timedelta(days=1)) for name, size in written.items()}

@@ -1,6 +1,6 @@
 """Judge how an instance is, from what its backups, its pool and the daemon's memory say. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import zip_longest
@@ -56,13 +56,13 @@ class Lag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """`newest` is when the newest usable backup was taken; `written_a_day` bytes that go into snapshots;
-    `gaps` are reasons for moments of the promised window that cannot be restored, and `gap_keys` what each is
-    known by; `lost` is how much of the
-    promised window is out of reach although it was in reach once, or should have been, gaps included; `doubt`
-    is why a prune does not count ages up to now; `alone` why no log leads on from the newest backup;
-    `switched` are gaps that a switch made; `out_of_order` are transactions, each in a line, whose times
-    contradict the order of the log; `leftovers` are clones that nobody finished, and `down` those that should
+    """`newest` is when the newest usable backup was taken; `written` bytes a day that go into snapshots, by
+    dataset; `gaps` are reasons for moments of the promised window that cannot be restored, and `gap_keys`
+    what each is known by; `lost` is how much of the promised window is out of reach although it was in reach
+    once, or should have been, gaps included; `doubt` is why a prune does not count ages up to now; `alone`
+    why no log leads on from the newest backup; `switched` are gaps that a switch made; `out_of_order` are
+    transactions, each in a line, whose times contradict the order of the log; `leftovers` are clones that
+    nobody finished, and `down` those that should
     run. `unreadable` are (snapshot, problem), `unreadable_clones` (dataset, problem)."""
 
     now: datetime
@@ -73,7 +73,7 @@ class Facts:
     jobs: tuple[JobFacts, ...]
     daemon_runs: bool
     pool: Pool
-    written_a_day: float | None
+    written: Mapping[str, float]
     gaps: tuple[str, ...] = ()
     gap_keys: tuple[str, ...] = ()
     alone: tuple[str, ...] = ()
@@ -112,7 +112,7 @@ def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
         *of_those_down(facts.down),
         *unreadable(facts.unreadable),
         *unreadable_clones(facts.unreadable_clones),
-        *of_space(facts.pool, facts.written_a_day, facts.settings),
+        *of_space(facts.pool, facts.written, facts.settings),
     )
     return tuple(finding for finding in found if finding is not None)
 

@@ -1,7 +1,8 @@
 """Find that a pool is broken, or has too little room left. Pure."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from zbackup.model.errors import PoolReadOnly
 from zbackup.model.finding import Finding, Severity
@@ -10,13 +11,20 @@ from zbackup.model.space import DatasetSettings, Pool
 FREE_LOW, FREE_SERIOUS = 0.20, 0.10
 DAYS_LOW = 3.0
 
+_SNAPSHOTS_TOO = "its snapshots count, too, and when its room is used up, the database stops"
+_DATA_ALONE = (
+    "its data alone counts (refquota): no prune makes room there, and when it is used up, the database stops"
+)
+
 
 def of_space(
-    pool: Pool, written_a_day: float | None, settings: Sequence[DatasetSettings] = ()
+    pool: Pool, written: Mapping[str, float], settings: Sequence[DatasetSettings] = ()
 ) -> list[Finding]:
     """List the findings about a pool's room and state, and about datasets on it that have less, by a quota or
-    because the rest is reserved."""
-    return [*_state(pool), *_room(pool, written_a_day), *_less(pool, written_a_day, settings)]
+    because the rest is reserved. `written` are bytes a day that go into each dataset's snapshots."""
+    known = [each for each in settings if each.values.get("available", "").isdigit()]
+    lasting = _lasting(pool, written, known)
+    return [*_state(pool), *_room(pool, sum(written.values())), *_tightest(pool, known), *lasting]
 
 
 def _state(pool: Pool) -> Iterator[Finding]:
@@ -41,7 +49,7 @@ def _state(pool: Pool) -> Iterator[Finding]:
         )
 
 
-def _room(pool: Pool, written_a_day: float | None) -> Iterator[Finding]:
+def _room(pool: Pool, written_a_day: float) -> Iterator[Finding]:
     if pool.free_share < FREE_LOW:
         yield Finding(
             severity="critical" if pool.free_share < FREE_SERIOUS else "warning",
@@ -63,33 +71,86 @@ def _room(pool: Pool, written_a_day: float | None) -> Iterator[Finding]:
         )
 
 
-def _less(pool: Pool, written_a_day: float | None, settings: Sequence[DatasetSettings]) -> Iterator[Finding]:
-    known = [each for each in settings if each.values.get("available", "").isdigit()]
-    if not known:
-        return
-    share, name = min((_share(each, pool), each.name) for each in known)
-    left, tightest = min((each.number("available"), each.name) for each in known)
-    why = "its snapshots count, too, and when its room is used up, the database stops"
-    fix = f"zfs list -o space,quota,refquota -r {shlex.quote(name)}"
+@dataclass(frozen=True, slots=True)
+class _Less:
+    """Room of a dataset's that is less than its pool's, in bytes, and how much of it is left; `why` that
+    matters."""
+
+    name: str
+    left: int
+    size: int
+    why: str = _SNAPSHOTS_TOO
+
+    @property
+    def share(self) -> float:
+        """0 to 1."""
+        return self.left / self.size if self.size else 0.0
+
+    @property
+    def fix(self) -> str:
+        return f"zfs list -o space,quota,refquota -r {shlex.quote(self.name)}"
+
+
+def _quotas(settings: DatasetSettings) -> Iterator[_Less]:
+    """List the room by each quota on the dataset and above it. All below one count, with their snapshots."""
+    for each in (settings, *settings.above):
+        if quota := each.number("quota"):
+            yield _Less(each.name, max(0, quota - each.number("used")), quota)
+
+
+def _bounded_by_data(settings: DatasetSettings) -> bool:
+    """Tell whether its refquota is what bounds its room: ZFS gives the least of all bounds as available."""
+    most = settings.number("refquota")
+    return most > 0 and settings.number("available") >= most - settings.number("referenced")
+
+
+def _rooms(settings: DatasetSettings, pool: Pool) -> Iterator[_Less]:
+    yield from _quotas(settings)
+    left = settings.number("available")
+    if most := settings.number("refquota"):
+        yield _Less(settings.name, max(0, most - settings.number("referenced")), most, _DATA_ALONE)
+    room = settings.number("usedbydataset") + settings.number("usedbysnapshots") + left
+    rest = _Less(settings.name, left, room)
     # Some less than the pool's share is what ZFS keeps for itself, and is said of the pool already.
-    if share < min(FREE_LOW, pool.free_share / 2):
-        severity: Severity = "critical" if share < FREE_SERIOUS else "warning"
-        text = f"{name} has {share:.0%} of its room left"
-        yield Finding(severity=severity, subject="space", text=text, why=why, fix=fix, key="quota")
-    if written_a_day and left < pool.free and left / written_a_day < DAYS_LOW <= pool.free / written_a_day:
+    if not _bounded_by_data(settings) and rest.share < pool.free_share / 2:
+        yield rest
+
+
+def _tightest(pool: Pool, known: Sequence[DatasetSettings]) -> Iterator[Finding]:
+    rooms = [room for each in known for room in _rooms(each, pool)]
+    found = min(rooms, key=lambda room: (room.share, room.name), default=None)
+    if found is not None and found.share < FREE_LOW:
+        severity: Severity = "critical" if found.share < FREE_SERIOUS else "warning"
+        text = f"{found.name} has {found.share:.0%} of its room left"
+        yield Finding(
+            severity=severity, subject="space", text=text, why=found.why, fix=found.fix, key="quota"
+        )
+
+
+def _lasting(pool: Pool, written: Mapping[str, float], known: Sequence[DatasetSettings]) -> Iterator[Finding]:
+    """Tell of room that is used up much sooner than the pool's, by what is written below it."""
+    rooms = [room for each in known for room in _filled_by_snapshots(each)]
+    lasting = [(room.left / rate, room) for room in rooms if (rate := _rate(written, room.name))]
+    days, room = min(lasting, key=lambda pair: (pair[0], pair[1].name), default=(DAYS_LOW, None))
+    if room and days < DAYS_LOW <= pool.free / sum(written.values()):
         yield Finding(
             severity="warning",
             subject="space",
-            text=f"what {tightest} may still take lasts {left / written_a_day:.1f} days at the rate of "
+            text=f"what {room.name} may still take lasts {days:.1f} days at the rate of "
             "the last snapshots, if none is destroyed",
-            why=why,
-            fix=fix,
+            why=room.why,
+            fix=room.fix,
             key="days",
         )
 
 
-def _share(settings: DatasetSettings, pool: Pool) -> float:
-    """Tell what is left of a dataset's room, 0 to 1; a quota may be more than the pool has."""
-    left = settings.number("available")
-    room = settings.number("usedbydataset") + settings.number("usedbysnapshots") + left
-    return left / (max(min(settings.number("quota"), pool.size), room) or 1)
+def _filled_by_snapshots(settings: DatasetSettings) -> Iterator[_Less]:
+    if not _bounded_by_data(settings):
+        left = settings.number("available")
+        yield _Less(settings.name, left, left)
+    yield from _quotas(settings)
+
+
+def _rate(written: Mapping[str, float], name: str) -> float:
+    """Bytes a day that are written on and below the dataset."""
+    return sum(rate for each, rate in written.items() if each == name or each.startswith(f"{name}/"))

@@ -118,7 +118,7 @@ def _held(facts: Facts) -> list[Finding]:
 
 
 def _room(facts: Facts) -> list[Finding]:
-    found = [replace(f, why=_FULL) if f.subject == "space" else f for f in of_space(facts.pool, None)]
+    found = [replace(f, why=_FULL) if f.subject == "space" else f for f in of_space(facts.pool, {})]
     if facts.free_share < min(FREE_LOW, facts.pool.free_share):
         text = f"{facts.root} has {facts.free_share:.0%} of its room left"
         found.append(
