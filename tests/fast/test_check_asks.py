@@ -18,6 +18,7 @@ from zbackup.jobs.watch.check import check
 from zbackup.jobs.watch.doctor import examine
 from zbackup.model.errors import CommandFailed, LockNotTaken
 from zbackup.model.log import LogDamage
+from zbackup.model.recovery import Checked
 from zbackup.model.server import Oplog, ServerFacts, Tuning
 from zbackup.model.shipping import hold_tag
 from zbackup.plan.health.advice_on_arrangements import Expected
@@ -94,9 +95,15 @@ def test_a_pin_is_named_by_its_tag_where_it_has_one(world: World, ctx: Context) 
     assert marks and all(text.startswith("bookmark tank/db") for text in marks)
 
 
-def test_how_many_tables_a_drill_checked_is_said(ctx: Context) -> None:
-    (said,) = (f.text for f in check(ctx, Expected(), with_drill=True).findings if f.subject == "restore")
-    assert said.endswith(" was recovered, 1 table checked, and removed")
+def test_how_many_tables_a_drill_checked_is_said(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    def said() -> str:
+        (text,) = (f.text for f in check(ctx, Expected(), with_drill=True).findings if f.subject == "restore")
+        return text
+
+    assert said().endswith(" was recovered, 1 table checked, and removed")
+    found = Checked(tables=3, unchecked=("shop.u",))
+    monkeypatch.setattr(FakeRecovery, "check_tables", lambda *_: found)
+    assert said().endswith("3 tables checked, 1 NOT CHECKED (to be upgraded first), and removed")
 
 
 @pytest.fixture

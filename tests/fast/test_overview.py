@@ -163,13 +163,15 @@ def test_what_cannot_be_opened_is_shown_as_that(ctx: Context, monkeypatch: pytes
 def test_what_drills_proved_is_on_the_backup_and_in_the_list(world: World, ctx: Context) -> None:
     first, second, _ = ctx.catalog().backups
     for each, why in ((first, ""), (second, "it does not open")):
-        verdict = Verdict(backup=each.record.backup, name=each.name, at=world.now, tables=4, why=why)
+        verdict = Verdict(
+            backup=each.record.backup, name=each.name, at=world.now, tables=4, unchecked=2, why=why
+        )
         write_down(ctx, "", each, verdict)
     found = instance(ctx)
     assert [each.drill for each in found.backups] == ["passed", "failed", ""]
-    assert [(d.destination, d.backup, d.tables, d.why) for d in found.drills] == [
-        ("", first.name, 4, ""),
-        ("", second.name, 4, "it does not open"),
+    assert [(d.destination, d.backup, d.tables, d.unchecked, d.why) for d in found.drills] == [
+        ("", first.name, 4, 2, ""),
+        ("", second.name, 4, 2, "it does not open"),
     ]
 
 

@@ -19,6 +19,7 @@ from zbackup.jobs.init.verdict import verdict
 from zbackup.jobs.watch.check import CheckReport, check
 from zbackup.model.errors import DatabaseError, ZbackupError
 from zbackup.model.setup import HostFacts, Newcomer, Step
+from zbackup.plan.checked_tables import checked
 from zbackup.plan.init import service
 from zbackup.plan.init.steps import script_command
 
@@ -114,7 +115,7 @@ def _first(options: Options, config: Path, step: Step) -> None:
             passed = prove_once(ctx, wait=settings.instance[step.instance].schedule.drill_limit)
             tell(
                 f"{step.instance}: {passed.name} restored in {tables.length(passed.seconds)}, "
-                f"{passed.tables} tables checked: passed"
+                f"{checked(passed.tables or 0, passed.unchecked or 0)}: passed"
             )
 
 

@@ -11,6 +11,7 @@ from zbackup.model.log import how_many
 from zbackup.model.moment import local_text
 from zbackup.model.printable import printable
 from zbackup.plan import size_text
+from zbackup.plan.checked_tables import checked
 from zbackup.plan.duration_text import exact_length
 
 if TYPE_CHECKING:
@@ -169,12 +170,6 @@ def proven(drill: "Verdict", zone: ZoneInfo) -> str:
     if drill.tables is not None:
         steps.append(checked(drill.tables, drill.unchecked or 0))
     return f"{', '.join(steps)}, in {length(drill.seconds)}"
-
-
-def checked(number: int, unchecked: int) -> str:
-    """Tell how many tables a drill had the server check, and how many that would not."""
-    told = f"{number} table{'s' * (number != 1)} checked"
-    return f"{told}, {unchecked} NOT CHECKED (to be upgraded first)" if unchecked else told
 
 
 def remedy(fix: str) -> str:

@@ -21,6 +21,7 @@ from zbackup.jobs.ship.verify_at import ReadBack, VerifyReport, uncompared, veri
 from zbackup.model.errors import UsageError, VerificationFailed
 from zbackup.model.log import how_many
 from zbackup.model.moment import local_text
+from zbackup.plan.checked_tables import checked
 from zbackup.plan.recovery.drills import DrillPlan
 
 HELP = """Compare the backups at a destination with those that are here, or try them.
@@ -241,7 +242,7 @@ def _read(each: ReadBack) -> str:
 def _proven(report: VerifyReport) -> list[str]:
     if not report.proven:
         return []
-    read = sum(checked.read for checked in report.proven)
+    read = sum(each.read for each in report.proven)
     how = f"by reading {tables.size(read)}" if read else "by the listing of their objects"
     return [f"  proven     {_how_many(len(report.proven))}, {how}"]
 
@@ -267,8 +268,8 @@ def _drilled(drilled: DrillReport) -> str:
     recovered, base = drilled.restored.recovered, drilled.restored.plan.base
     reached = recovered.gtid or recovered.position
     seconds = drilled.took.total_seconds()
-    checked = tables.checked(drilled.checked.tables, len(drilled.checked.unchecked))
-    return f"  drill      recovered {base.name} to {reached} in {seconds:.0f} s, {checked}, and removed"
+    looked_at = checked(drilled.checked.tables, len(drilled.checked.unchecked))
+    return f"  drill      recovered {base.name} to {reached} in {seconds:.0f} s, {looked_at}, and removed"
 
 
 def _how_many(count: int) -> str:

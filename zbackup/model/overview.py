@@ -100,8 +100,8 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drill:
-    """A drill of a backup, at a destination ("" for one of this host), and what came of it. `why` is why it
-    failed, "" when it did not."""
+    """A drill of a backup, at a destination ("" for one of this host), and what came of it. `unchecked` is
+    how many tables the server would not check. `why` is why it failed, "" when it did not."""
 
     destination: str
     backup: str
@@ -111,6 +111,7 @@ class Drill:
     tables: int | None
     seconds: float
     why: str
+    unchecked: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from zoneinfo import ZoneInfo
 
 from zbackup.model.moment import local_text, utc_text
 from zbackup.model.printable import printable
+from zbackup.plan.checked_tables import not_checked
 from zbackup.plan.duration_text import exact_length, length
 from zbackup.plan.size_text import size
 
@@ -46,6 +47,10 @@ class Words:
     def size(self, count: int) -> str:
         """Bytes."""
         return size(count)
+
+    def not_checked(self, count: int) -> str:
+        """Say behind the number of tables that a drill had checked how many were not; "" for none."""
+        return not_checked(count)
 
     def plain(self, text: str) -> str:
         """Return what others named, without anything that moves a cursor."""

@@ -114,6 +114,11 @@ def test_jobs_and_drills_with_causes() -> None:
     assert "failed 5 times" in text
     assert "vault.example.net: Connection timed out" in text
     assert "failed: the table shop.orders is damaged" in text
+    assert "<td>64</td>" in text
+    there = shop()
+    drills = (replace(there.drills[0], unchecked=2),)
+    told = logged_in(Told(host(replace(there, drills=drills)))).get("/jobs").text
+    assert "<td>64, 2 NOT CHECKED (to be upgraded first)</td>" in told
 
 
 def test_clones_that_run_out_come_first() -> None:

@@ -227,6 +227,7 @@ def _drill(destination: str, verdict: drill.Verdict) -> overview.Drill:
         to=verdict.to,
         transactions=verdict.transactions,
         tables=verdict.tables,
+        unchecked=verdict.unchecked or 0,
         seconds=verdict.seconds,
         why=verdict.why,
     )

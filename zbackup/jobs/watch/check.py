@@ -20,8 +20,8 @@ from zbackup.jobs.ship.stale_holds import find_stale
 from zbackup.jobs.watch.doctor import examine
 from zbackup.model.errors import ConfigError, Refused, ZbackupError
 from zbackup.model.finding import Finding, Health, worst
-from zbackup.model.log import how_many
 from zbackup.model.server import ServerFacts
+from zbackup.plan.checked_tables import checked
 from zbackup.plan.health.advice_on_arrangements import Expected, advice_on_arrangements
 from zbackup.plan.health.drill_health import NO_DRILL, DrillFacts, described_drill, of_drills
 from zbackup.plan.health.health import damaged_log, log_times, no_log_behind
@@ -244,9 +244,7 @@ def _try_a_drill(ctx: Context, doctor: "_Doctor") -> None:
     doctor.examine(
         "restore",
         lambda: drill_here(ctx).verdict,
-        lambda v: (
-            f"{v.name} was recovered, {how_many(v.tables or 0, 'table', 'tables')} checked, and removed"
-        ),
+        lambda v: f"{v.name} was recovered, {checked(v.tables or 0, v.unchecked or 0)}, and removed",
     )
 
 
