@@ -93,7 +93,8 @@ def require_used(
     `accept` tells of --accept-older, --epoch and --accept-clock whether they were given, `there` the same of
     --run-at-destination.
     """
-    latest = isinstance(named_target, str) and named_target.strip().lower() == LATEST
+    moment = named_target.strip().lower() if isinstance(named_target, str) else ""
+    latest = moment == LATEST
     replayed = not isinstance(named_target, _Backup | _Label | _Foreign)
     older, epoch, clock = accept
     if older and not (origin and latest):
@@ -105,6 +106,10 @@ def require_used(
     for option, is_given in (("--epoch", epoch), ("--accept-clock", clock)):
         if is_given and not replayed:
             raise UsageError(f"{option} is about the log, and a backup as it is replays none")
+    if clock and moment in ("", LATEST, "now"):
+        raise UsageError(
+            "--accept-clock goes with --to MOMENT: only there do the log's times say where the replay stops"
+        )
     if there and not origin:
         raise UsageError("--run-at-destination needs a destination: --from DESTINATION")
 
