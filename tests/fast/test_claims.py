@@ -68,6 +68,25 @@ def test_a_restore_and_its_dry_run_are_refused_the_name_of_a_volume(
     assert portrait(world) == before
 
 
+def test_who_comes_second_is_told_whose_the_dataset_is(world: World, ctx: Context) -> None:
+    """Another run may have made it since it was looked: that is nothing that somebody has to destroy."""
+    unfinished(ctx, "r1", instance="wiki")
+    world.pools.create(f"{CLONES}/r2", {}).volume = True
+    world.pools.create(f"{CLONES}/r3", {})
+    unfinished(ctx, "odd")
+    world.pools.datasets[f"{CLONES}/odd"].properties["zbackup:clone"] = "nonsense"
+    before = portrait(world)
+    for name, said, kind in (
+        ("r1", f"{CLONES}/r1 is a clone r1 already: choose another --name", Taken),
+        ("r2", f"{CLONES}/r2 exists and is no clone of zbackup's: choose another --name", Taken),
+        ("r3", f"{CLONES}/r3 exists and is no clone of zbackup's: choose another --name", Taken),
+        ("odd", f"{CLONES}/odd cannot be read", Refused),
+    ):
+        with pytest.raises(kind, match=f"^{said}"):
+            unfinished(ctx, name)
+    assert portrait(world) == before
+
+
 def test_a_port_is_taken_while_its_clone_is_there_or_anybody_listens(
     world: World, ctx: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:

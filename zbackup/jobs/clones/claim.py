@@ -110,11 +110,20 @@ def _make(ctx: Context, clone: Clone, properties: Mapping[str, str]) -> None:
         if failure.returncode > 0:
             _forget(ctx, clone.name)
         if isinstance(failure, DatasetExists):
-            # Such as a volume, which is not among the file systems that were looked at.
-            raise foreign(container) from failure
+            raise _exists(ctx, clone) from failure
         raise
     ctx.zfs.clear_property(ctx.clones, INTENT + clone.name)
     ctx.zfs.mount(container)
+
+
+def _exists(ctx: Context, clone: Clone) -> Taken:
+    """The error that there is such a dataset: another run's, made since it was looked, or none of ours, such
+    as a volume, which is not among the file systems that are looked at. Raise Refused where nobody can
+    tell."""
+    there = read_clones(ctx.zfs, ctx.clones)
+    there.require_readable(clone.name)
+    _require_own_name(clone, list(there.found))
+    return foreign(f"{ctx.clones}/{clone.name}")
 
 
 def foreign(dataset: str) -> Taken:
