@@ -6,6 +6,7 @@ so does what stands before and behind a backup: no time could tell what was befo
 
 import json
 import re
+import shlex
 import signal
 from dataclasses import dataclass
 from typing import Any
@@ -188,6 +189,33 @@ class TestBefore:
             line = house.zb(*_restoring(name, "refused", *words), "-q").refused(5)
             assert said in line, line
         assert house.state() == before
+
+    def test_where_productions_files_are_gone_the_way_that_is_told_leads_there(
+        self, house: House, accident: Accident
+    ) -> None:
+        house.server.stop()
+        settings = house.server.settings
+        logs = list((settings.binlog_dir or settings.datadir).glob("binlog.*"))
+        away = logs[0].parent / "away"
+        away.mkdir()
+        for each in logs:
+            each.rename(away / each.name)
+        try:
+            said = house.zb("restore", "--before-drop", "shop.doomed", "--yes", "-q").refused(9)
+            look, _, then = said.partition("See what was read: ")[2].partition(", and name")
+            shown = house.zb(*shlex.split(look)[1:])
+            assert shown.rc == 9 and accident.name in shown.out, str(shown)
+            words = shlex.split(then.partition(": ")[2].replace("TRANSACTION", accident.name))
+            report = house.zb(*words[1:], "--name", "gone", "--json").data
+            _assert_cut(accident, report["recovered"])
+            with house.clone(report) as clone:
+                assert checksums(clone, TABLES) == accident.sums
+            house.destroy("gone")
+        finally:
+            for each in logs:
+                (away / each.name).rename(each)
+            away.rmdir()
+            house.server.start()
 
 
 def _restoring(name: str, clone: str, *words: str) -> tuple[str, ...]:

@@ -10,13 +10,15 @@ import pytest
 
 from tests.unit.reports import a_transaction
 from zbackup.jobs.context import Context
-from zbackup.jobs.restore.find_last_drop import find_last_drop, just_before
+from zbackup.jobs.restore.destination_source import DestinationSource
+from zbackup.jobs.restore.find_last_drop import _by_hand, find_last_drop, just_before
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.source import Source
-from zbackup.model.errors import NotFound, Refused, UsageError
+from zbackup.model.errors import NotFound, Refused, UsageError, VerificationFailed
 from zbackup.model.log import ClusterTime
 from zbackup.model.log_entry import Kind, LogEntry, LogFilter, LogRead, Touched
 from zbackup.model.transaction_name import parse_transaction
+from zbackup.plan.recovery.last_drop import LastDrop
 
 TABLE = "shop.orders"
 GTID = "3e11fa47-71ca-11e1-9e33-c80aa9429562:31"
@@ -59,7 +61,10 @@ class Log:
         return cast(
             Context,
             SimpleNamespace(
-                log_search=files if reads_files else server, progress=progress, zone=ZoneInfo("UTC")
+                instance="shop",
+                log_search=files if reads_files else server,
+                progress=progress,
+                zone=ZoneInfo("UTC"),
             ),
         )
 
@@ -95,6 +100,26 @@ def test_what_was_found_counts_where_older_log_cannot_be_read() -> None:
     ]
     with pytest.raises(Refused, match="not all of the log was read"):
         Log(FILLED, END, UNREAD).last()
+
+
+DAMAGED = replace(UNREAD, problem="binlog.000012 is damaged", damaged=True)
+
+
+@pytest.mark.parametrize(("read", "kind"), [(UNREAD, Refused), (DAMAGED, VerificationFailed)])
+def test_what_cannot_be_told_says_how_it_is_done_by_hand(read: LogRead, kind: type[Exception]) -> None:
+    """The newest log is out of sight, as where production is gone: an older drop may not be the last."""
+    log = Log(read, DROP, END)
+    with pytest.raises(kind) as refused:
+        log.last()
+    said = str(refused.value)
+    assert said.startswith(f"not all of the log was read: {read.problem}; whether that holds a later drop")
+    assert "zbackup log shop --table shop.orders --kind drop, and name" in said
+    assert said.endswith(": zbackup restore shop --before TRANSACTION") and "\n" not in said
+    there = DestinationSource(cast(Any, SimpleNamespace(name="my cloud")))
+    for reads_files, name in ((True, "--before TRANSACTION"), (False, "--to-timestamp SECONDS,INC")):
+        said = _by_hand(log.context(reads_files=reads_files), there, LastDrop(TABLE, "truncate"))
+        assert "zbackup log shop --at 'my cloud' --table shop.orders --kind truncate" in said
+        assert said.endswith(f": zbackup restore shop --from 'my cloud' {name}")
 
 
 def test_none_is_found_and_what_else_there_was_is_said() -> None:

@@ -1,5 +1,7 @@
 """Find the last statement that dropped or emptied a table, and the target just before it."""
 
+import shlex
+
 from zbackup.engines.log_search import ServerSearch
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.options import RestoreOptions
@@ -22,7 +24,7 @@ def find_last_drop(ctx: Context, source: Source, table: str, kind: Kind) -> LogE
 
     The newest files are read first, and none behind the one that tells. A later change of the table's
     definition is told of. Raise NotFound, naming the last other change of the table's definition, when there
-    is none; what require_all_read() raises when one may be where the log could not be read.
+    is none; what require_all_read() raises when one may be where the log could not be read, with the way out.
     """
     if not all(table.partition(".")):
         raise UsageError(f'"{table}" is no SCHEMA.TABLE, such as shop.orders')
@@ -68,9 +70,27 @@ def _walk(ctx: Context, source: Source, seen: LastDrop, kinds: frozenset[Kind]) 
             require_all_read([each])
         except ZbackupError as problem:
             if seen.found is None:
+                problem.args = (f"{problem}; {_by_hand(ctx, source, seen)}",)
                 raise
             ctx.progress.note(f"that {seen.table} was there before it was not seen: {problem}")
             break
         if seen.ended_file():
             break
     return seen
+
+
+def _by_hand(ctx: Context, source: Source, seen: LastDrop) -> str:
+    """Tell how it is found, and restored to, by somebody who knows that it is none of what was not read."""
+    from zbackup.jobs.restore.destination_source import DestinationSource
+
+    there = [source.destination.name] if isinstance(source, DestinationSource) else []
+    look = ("zbackup", "log", ctx.instance, *(("--at", *there) if there else ()))
+    then = ("zbackup", "restore", ctx.instance, *(("--from", *there) if there else ()))
+    name = (
+        "--to-timestamp SECONDS,INC" if isinstance(ctx.log_search, ServerSearch) else "--before TRANSACTION"
+    )
+    return (
+        f"whether that holds a later {seen.kind} nobody can tell. See what was read: "
+        f"{shlex.join((*look, '--table', seen.table, '--kind', seen.kind))}, and name the one that is meant: "
+        f"{shlex.join(then)} {name}"
+    )
