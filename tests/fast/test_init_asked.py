@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.fast.init_host import SOCKET, Host, mysqld
+from tests.fast.server import FakeRecovery
 from tests.fast.test_init_story import FIRST, Printed, on_a_host, on_systemd, steps, told
 from tests.fast.world import VAULT
 from zbackup.cli import install_service
@@ -17,6 +18,7 @@ from zbackup.config.load import load
 from zbackup.jobs.init import host as host_module
 from zbackup.jobs.init import receiving
 from zbackup.model.errors import DatabaseError, Declined, NotFound, Refused, UsageError
+from zbackup.model.recovery import Checked
 from zbackup.plan.init import service
 
 __all__ = ["on_a_host"]
@@ -354,3 +356,15 @@ def test_no_service_is_installed_without_systemd_by_others_or_for_a_program_of_o
     monkeypatch.setattr(install_service, "os", SimpleNamespace(geteuid=lambda: 1000))
     assert host.init(command="install-service") == Refused.exit_status
     assert host.ran == []
+
+
+# what is told
+
+
+def test_tables_that_were_not_checked_are_told(
+    host: Host, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Checked(tables=3, unchecked=("shop.u",))
+    monkeypatch.setattr(FakeRecovery, "check_tables", lambda *_: found)
+    assert host.init("--yes") == 0
+    assert "3 tables checked, 1 NOT CHECKED (to be upgraded first): passed" in told(capsys)[1]
