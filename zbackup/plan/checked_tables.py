@@ -7,5 +7,5 @@ def checked(number: int, unchecked: int) -> str:
 
 
 def not_checked(count: int) -> str:
-    """What is said behind it of those that the server would not check; "" where there are none."""
+    """Say behind it how many the server would not check; "" where there are none."""
     return f", {count} NOT CHECKED (to be upgraded first)" if count else ""

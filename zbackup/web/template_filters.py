@@ -49,7 +49,7 @@ class Words:
         return size(count)
 
     def not_checked(self, count: int) -> str:
-        """What is said behind the tables that a drill had checked."""
+        """Say behind the tables that a drill had checked how many were not."""
         return not_checked(count)
 
     def plain(self, text: str) -> str:
