@@ -1,4 +1,5 @@
-"""What hostile users, keys, buckets and backups try on real ZFS with real servers: `lab test tests/attacks`.
+"""Attacks by hostile users, keys, buckets and backups on real ZFS with real servers: `lab test
+tests/attacks`.
 
 Each test takes the part of one attacker of SECURITY.md and does what he could do, and asks what he gained.
 """

@@ -1,4 +1,4 @@
-"""What users who own directories that root works in put there: the server's user, and the daemon's.
+"""Files that users put into directories of theirs which root works in: the server's user, and the daemon's.
 
 A canary is a directory of root's with files in it. Whatever was tried, it has to be as it was.
 """

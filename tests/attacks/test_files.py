@@ -1,4 +1,4 @@
-"""What owners of directories try during restores."""
+"""Attacks by owners of directories during restores."""
 
 import contextlib
 import json

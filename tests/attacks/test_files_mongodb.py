@@ -1,4 +1,4 @@
-"""What owners of directories try during restores of MongoDB."""
+"""Attacks by owners of directories during restores of MongoDB."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Who stole a key that may only add sends backups that say what he likes; a host sends what nobody asked for.
+"""Forged records: a thief of a key that may only add sends what he likes, a host sends what nobody asked for.
 
 Through a real sshd with the forced command, and with the program on the host that receives.
 """

@@ -1,4 +1,4 @@
-"""What every destination promises of a log archive: the conformance of destinations.base.Archiving."""
+"""The promises of every destination's log archive: the conformance of destinations.base.Archiving."""
 
 import os
 from collections.abc import Iterator

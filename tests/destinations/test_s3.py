@@ -1,4 +1,4 @@
-"""What a bucket promises: the conformance of destinations.base, on a real server."""
+"""The promises of a bucket: the conformance of destinations.base, on a real server."""
 
 from dataclasses import replace
 from pathlib import Path

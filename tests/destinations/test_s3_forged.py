@@ -1,4 +1,4 @@
-"""Who may write to the bucket and has no key: nothing of his counts, and nothing real goes for it."""
+"""Forgeries by one who may write to the bucket and has no key: none counts, and nothing real goes for it."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whatever happens to objects in the bucket is detected before a byte of it is given to anybody."""
+"""Harm to objects in the bucket is detected before a byte of it is given to anybody."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""What goes from a bucket and what stays, and what is brought back from it, on a real server."""
+"""Removing from a bucket, keeping there, and bringing back from it, on a real server."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

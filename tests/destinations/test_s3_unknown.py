@@ -1,4 +1,4 @@
-"""What is listed and cannot be read is unknown, and nothing is taken away; what is not ours stays."""
+"""Objects that are listed and cannot be read are unknown, and nothing is removed; what is not ours stays."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What pools hold: file systems, snapshots, bookmarks, and streams of them."""
+"""The contents of pools: file systems, snapshots, bookmarks, and streams of them."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,4 +1,4 @@
-"""What must be right whatever was broken, and how two worlds are compared."""
+"""The rules that must hold whatever was broken, and the comparison of two worlds."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Which log an archiver follows, what it asks for, and what it does with what it is told there is."""
+"""An archiver: the log that it follows, what it asks for, and what it does with what it is told there is."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""What check tells of an instance, and what it finds when it tries."""
+"""Findings of `check`: what it tells of an instance, and what it finds when it tries."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What check asks of whom, and what it makes of an answer that is not the usual one."""
+"""Questions of `check`: whom it asks what, and what it makes of an answer that is not the usual one."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What becomes of a clone while it is stopped or destroyed, and what its server may do."""
+"""Stopping and destroying a clone, and what its server may do."""
 
 from collections.abc import Callable
 from dataclasses import replace

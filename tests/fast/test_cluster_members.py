@@ -1,4 +1,4 @@
-"""What is known of a cluster's member before anything is restored, and what its drill looks at."""
+"""Members of a cluster: what is known of one before anything is restored, and what its drill looks at."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What every job is given of an instance: its datasets, its backups, and where its clones may be."""
+"""The context that every job is given: an instance's datasets, its backups, and where its clones may be."""
 
 from dataclasses import replace
 from zoneinfo import ZoneInfo

@@ -1,4 +1,4 @@
-"""What can be asked of a dev clone: what excludes each other, what it is made of, and what it gets."""
+"""Options of a dev clone: those that exclude each other, what it is made of, and what it gets."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a destination on ZFS says of itself, and what it does to its own copies alone."""
+"""A destination on ZFS: what it says of itself, and what it does to its own copies alone."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What `zbackup init` looks at on ZFS: what an instance lacks still, where datasets are mounted, and what a
+"""The look of `zbackup init` at ZFS: what an instance still lacks, where datasets are mounted, and what a
 host that receives has already."""
 
 import pwd

@@ -1,4 +1,4 @@
-"""What is done about the leases of dev clones: announced, prolonged, held up, ended, and by whom."""
+"""Leases of dev clones: announced, prolonged, held up, ended, and by whom."""
 
 from collections.abc import Callable
 from dataclasses import replace

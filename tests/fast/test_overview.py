@@ -1,4 +1,4 @@
-"""What the pages are shown of a host's instances and clones."""
+"""The overview of a host's instances and clones that the pages are shown."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a clone's destruction and reset take for the clone's own, and what they leave and name."""
+"""Destroying and resetting a clone: what is taken for the clone's own, and what is left and named."""
 
 from collections.abc import Callable
 from dataclasses import replace

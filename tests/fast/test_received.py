@@ -1,4 +1,4 @@
-"""What a host that receives backups tells of what lies there."""
+"""The report of a host that receives backups on what lies there."""
 
 from dataclasses import replace
 from datetime import timedelta

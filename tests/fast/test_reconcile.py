@@ -1,4 +1,4 @@
-"""What the daemon does first: exactly what nobody works on any more is put right, and the rest is told."""
+"""The daemon's first work: exactly what nobody works on any more is put right, and the rest is told."""
 
 from contextlib import ExitStack
 from dataclasses import replace

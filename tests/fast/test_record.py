@@ -1,4 +1,4 @@
-"""What is written down of a backup when it is finished, and what becomes of logs that were taken alone."""
+"""The record of a backup when it is finished, and what becomes of logs that were taken alone."""
 
 from dataclasses import replace
 from datetime import timedelta

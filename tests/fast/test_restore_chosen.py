@@ -1,4 +1,4 @@
-"""What a restore on this host goes by: what is stored, what the server says, and what is asked for."""
+"""The choice of a restore on this host, by what is stored, what the server says, and what is asked for."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What a restore says where the log does not lead to what is asked for: nothing less passes for that."""
+"""A restore where the log does not lead to what is asked for: nothing less passes for that."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What a restore locks and until when, and what it does with what was fetched or cloned at a destination."""
+"""Steps of a restore: its locks, and what it does with what was fetched or cloned at a destination."""
 
 import fcntl
 import os

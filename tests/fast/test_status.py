@@ -1,4 +1,4 @@
-"""What `status` counts and judges: of this instance alone, within what was promised, while nobody works."""
+"""Counts and judgements of `status`: of this instance alone, within what was promised, while nobody works."""
 
 from dataclasses import replace
 from datetime import timedelta

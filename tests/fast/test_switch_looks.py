@@ -1,4 +1,4 @@
-"""What a switch looks at before it changes anything, what it leaves as it was, and what it says."""
+"""A switch before it changes anything: what it looks at, leaves as it was, and says."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What `window` tells: up to where the server's own log leads, and what is at a destination."""
+"""The answer of `window`: up to where the server's own log leads, and what is at a destination."""
 
 from dataclasses import replace
 from datetime import timedelta

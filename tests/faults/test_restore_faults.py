@@ -1,4 +1,4 @@
-"""What a restore does when it goes well, and when its server refuses it.
+"""A restore that goes well, and one that its server refuses.
 
 Restores broken at every command take longer: tests/slow/test_restore_faults_*.
 """

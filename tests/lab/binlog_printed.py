@@ -1,4 +1,4 @@
-"""What a server's own tool says each transaction did to which tables, to compare a reader with."""
+"""Read of a server's own tool what each transaction did to which tables, to compare a reader with."""
 
 import re
 import subprocess

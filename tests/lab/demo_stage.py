@@ -1,4 +1,4 @@
-"""What the demonstration is told with: a pool, a seeded server on it, and zbackup run as a user would."""
+"""The stage of the demonstration: a pool, a seeded server on it, and zbackup run as a user would."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What each backend has and lacks on this machine, and how to get what is missing."""
+"""Tell what each backend has and lacks on this machine, and how to get what is missing."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""What the write load knows about its transactions, and the judgement of a recovered state by it."""
+"""The write load's journal of its transactions, and the judgement of a recovered state by it."""
 
 import os
 import time

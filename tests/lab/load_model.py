@@ -1,4 +1,4 @@
-"""What the write load does, as pure functions: transaction N of thread T, and what T's rows are after it.
+"""The write load as pure functions: transaction N of thread T, and what T's rows are after it.
 
 Every thread owns its rows and numbers its transactions from 1, and transaction N depends on T and N alone.
 So the last number that arrived says exactly what must be in the tables, whichever moment was recovered.

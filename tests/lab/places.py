@@ -1,4 +1,4 @@
-"""Where the lab keeps things on this machine, and what kind of machine that is."""
+"""The lab's directories on this machine, and what kind of machine that is."""
 
 import os
 import platform

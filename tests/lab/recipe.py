@@ -1,4 +1,4 @@
-"""What the guest is made of: which packages, which kernel options, and the key of the cache.
+"""The recipe of the guest: packages, kernel options, and the key of the cache.
 
 The guest is a User-Mode Linux kernel (an ordinary process of this machine) with the unpatched OpenZFS
 module, both built here from Debian's packages: a GPL kernel and a CDDL module may be joined on a user's

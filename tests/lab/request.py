@@ -1,4 +1,4 @@
-"""What a person or a test asks the lab to run, and what came of it."""
+"""The request of a person or a test to the lab, and what came of it."""
 
 import re
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What came of a module's tests, and of all of them together."""
+"""The results of a module's tests, and of all of them together."""
 
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""What a second host is made of: a user, a network behind a veth pair, keys."""
+"""A second host: a user, a network behind a veth pair, keys."""
 
 import contextlib
 import shlex

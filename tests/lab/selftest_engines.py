@@ -1,4 +1,4 @@
-"""What every engine owes the jobs, asked of all: engines.base.Engine and DatabaseLock on real servers.
+"""The promises of every engine to the jobs: engines.base.Engine and DatabaseLock on real servers.
 
 What only one of them has is in selftest_lock and selftest_mongo_lock. Needs no ZFS; run with pytest by name.
 """

@@ -1,4 +1,4 @@
-"""What a lock waits for, and how long others wait behind it. Needs no ZFS; run with pytest by name."""
+"""Waiting for a lock, and how long others wait behind it. Needs no ZFS; run with pytest by name."""
 
 import re
 import time

@@ -1,4 +1,4 @@
-"""What a real mongod says to an account that lacks something. Needs no ZFS; run with pytest by name."""
+"""A real mongod's answers to an account that lacks something. Needs no ZFS; run with pytest by name."""
 
 from contextlib import suppress
 from pathlib import Path

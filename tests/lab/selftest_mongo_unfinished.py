@@ -1,4 +1,4 @@
-"""What a mongod that runs alone does with an index build it was killed in. Needs no ZFS; pytest by name."""
+"""A mongod that runs alone, with an index build that it was killed in. Needs no ZFS; pytest by name."""
 
 import shutil
 import tempfile

@@ -1,4 +1,4 @@
-"""Which servers a test module is told with: it says so itself, in two literals at its top.
+"""The servers that a test module is told with: it says so itself, in two literals at its top.
 
     VARIANTS = ("mysql-9.7", "mariadb-10.11")      # `make test`
     SLOW_VARIANTS = ("mysql-9.7-no-gtid",)         # `make test-slow`, too

@@ -1,4 +1,4 @@
-"""What can be odd about a mongod, its files and its datasets: factors, and their levels. See sql_levels."""
+"""Oddities of a mongod, its files and its datasets: factors, and their levels. See sql_levels."""
 
 from collections.abc import Callable, Mapping
 

@@ -1,4 +1,4 @@
-"""What a story is judged by, and how it went."""
+"""The outcome of a story, and what it is judged by."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

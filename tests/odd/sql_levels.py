@@ -1,4 +1,4 @@
-"""What can be odd about a MySQL or MariaDB server, its files and its datasets: factors, and their levels.
+"""Oddities of a MySQL or MariaDB server, its files and its datasets: factors, and their levels.
 
 The first level of each factor is what is usual. What a level means is here when it is an option of the
 server's or a property of a dataset, and in `sql_server` and `sql_story` otherwise.

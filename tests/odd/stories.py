@@ -1,4 +1,4 @@
-"""Which combinations there are of each kind of server, and the telling of one."""
+"""The combinations that there are of each kind of server, and the telling of one."""
 
 import shutil
 import traceback

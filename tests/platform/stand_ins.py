@@ -1,4 +1,4 @@
-"""What runs in a server's place where only its surroundings matter: Python for `python -c`."""
+"""Programs in a server's place where only its surroundings matter: Python for `python -c`."""
 
 # Says what it sees, then waits: a server as far as this room is concerned.
 SERVER = """

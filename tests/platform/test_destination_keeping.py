@@ -1,4 +1,4 @@
-"""What a destination keeps by rules of its own, and what is let go when one is gone. On two real pools."""
+"""A destination that keeps by rules of its own, and what is released when one is gone. On two real pools."""
 
 import struct
 import subprocess

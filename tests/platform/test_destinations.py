@@ -1,4 +1,4 @@
-"""What every destination promises (zbackup.destinations.base), asked of each kind there is.
+"""The promises of every destination (zbackup.destinations.base), asked of each kind there is.
 
 A kind is a function that makes a fresh, empty destination. Only what the Protocol offers is used here, so
 that another kind passes the same tests.

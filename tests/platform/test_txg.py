@@ -1,4 +1,4 @@
-"""What is written once a snapshot's transaction group is closed is never in the snapshot."""
+"""Writes after a snapshot's transaction group was closed are never in the snapshot."""
 
 import subprocess
 import threading

@@ -1,4 +1,4 @@
-"""What the guest does between two power cuts: look at what is left, then work until the light goes out.
+"""Work of the guest between two power cuts: look at what is left, then go on until the light goes out.
 
 `python -m tests.power.inside FLAVOUR VERB JOURNAL`; it says "examined: ...", and then "begun" and "done" for
 every command of zbackup that it runs under load. It ends only when something is wrong, or with its machine.

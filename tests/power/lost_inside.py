@@ -1,4 +1,4 @@
-"""What a guest does that is going to be lost, and the one that brings everything back: see lost.
+"""Work of a guest that is going to be lost, and of the one that brings everything back: see lost.
 
 `python -m tests.power.lost_inside lose FLAVOUR SYNC PLACE` says "writing POOL" when it is archived to that
 pool, and then "archived MOMENT SECONDS NOW" for each append, with how long it took and the guest's time.

@@ -1,4 +1,4 @@
-"""What lies on the disk that outlives the power: a pool, a server on it, and zbackup set up for it."""
+"""The contents of the disk that outlives the power: a pool, a server on it, and zbackup set up for it."""
 
 import os
 from pathlib import Path

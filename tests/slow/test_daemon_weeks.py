@@ -1,4 +1,4 @@
-"""What weeks do to a daemon, in a quarter of an hour.
+"""Weeks of a daemon, in a quarter of an hour.
 
 A snapshot every five seconds under load and a prune every fifteen, a restart every thirty (told to stop, then
 killed, in turn), and in the end ten random moments of the promised window, which must all be restorable.

@@ -1,5 +1,5 @@
-"""What is done at a destination without a restore, broken at every command: prune and verify, by hand and by
-the daemon's schedule. What is listed is whole at any time, and the next run does the rest."""
+"""Work at a destination without a restore, broken at every command: prune and verify, by hand and by the
+daemon's schedule. What is listed is whole at any time, and the next run does the rest."""
 
 import itertools
 import signal

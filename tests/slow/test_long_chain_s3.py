@@ -1,4 +1,4 @@
-"""What brings back the last of a chain: a full stream and fifty incremental ones, from a bucket alone."""
+"""Bring back the last of a chain: a full stream and fifty incremental ones, from a bucket alone."""
 
 import base64
 import os

@@ -1,4 +1,4 @@
-"""What came back from a destination takes the place of a MariaDB 10.11, and goes back."""
+"""A clone that came back from a destination takes the place of a MariaDB 10.11, and goes back."""
 
 import pytest
 

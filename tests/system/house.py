@@ -1,4 +1,4 @@
-"""What a system test works with: a server on a pool, and zbackup run as its users run it, as a program."""
+"""The house of a system test: a server on a pool, and zbackup run as its users run it, as a program."""
 
 import json
 import re

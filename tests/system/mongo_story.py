@@ -1,4 +1,4 @@
-"""What the tests of recoveries of MongoDB share: places in oplogs, and clones to look into."""
+"""Helpers of the tests of MongoDB's recoveries: positions in oplogs, and clones to look into."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

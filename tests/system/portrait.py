@@ -1,4 +1,4 @@
-"""What a server holds, to compare one with another."""
+"""The contents of a server, to compare one with another."""
 
 import re
 from typing import Any

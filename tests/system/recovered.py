@@ -1,4 +1,4 @@
-"""What a recovered server must be like, whatever was recovered."""
+"""The rules for a recovered server, whatever was recovered."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What else the how-tos say of a server that is replaced: one that is down, and what was set aside."""
+"""The rest of the how-tos on replacing a server: one that is down, and what was set aside."""
 
 import shlex
 import subprocess

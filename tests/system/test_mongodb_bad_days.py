@@ -1,4 +1,4 @@
-"""What goes wrong around a recovery of MongoDB: said in one line, or put right by doing it again."""
+"""Failures around a recovery of MongoDB: said in one line, or put right by doing it again."""
 
 import os
 import re

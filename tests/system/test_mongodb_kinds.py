@@ -1,4 +1,5 @@
-"""What a mongod can write into its oplog, replayed: the clone is what the server was, by dbHash.
+"""Entries of all kinds that a mongod can write into its oplog, replayed: the clone is what the server was, by
+dbHash.
 
 The lab's mongod takes test commands here, as only so a transaction can be prepared without a sharded cluster,
 and an index build be held in the middle.

@@ -1,4 +1,4 @@
-"""What is in a log and no server can replay: a gap that names it, until the next base."""
+"""Log that no server can replay: a gap that names it, until the next base."""
 
 import os
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Where fetched servers and prepared data directories lie."""
+"""The directories of fetched servers and of prepared data."""
 
 import os
 from pathlib import Path

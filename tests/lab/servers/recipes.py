@@ -1,4 +1,4 @@
-"""Which servers the lab offers, and where each of their parts comes from."""
+"""The servers that the lab offers, and where each of their parts comes from."""
 
 import hashlib
 from collections.abc import Mapping

@@ -75,7 +75,7 @@ def _holding(copies: Copies) -> list[Backup]:
 
 
 def _needed(held: Sequence[Backup], wanted: LogFilter) -> list[Backup]:
-    """Those of them that are not from before what is wanted."""
+    """Leave out those that are from before what is wanted."""
     return [b for b in held if not wanted.since or _until(b) >= wanted.since]
 
 

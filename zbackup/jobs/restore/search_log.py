@@ -26,7 +26,7 @@ from zbackup.plan.recovery.coverage import log_known
 from zbackup.plan.recovery.lost_log import lost_behind, newest
 
 EntryOrRead = LogEntry | LogRead
-"""What a search yields: what it found, and how far it has read."""
+"""An item of a search: what it found, or how far it has read."""
 
 
 def search_log(ctx: Context, wanted: LogFilter) -> Iterator[EntryOrRead]:
@@ -241,7 +241,8 @@ def _in_backups(catalog: Catalog, wanted: LogFilter) -> bool:
 
 
 def _older(ctx: Context, catalog: Catalog, held: Sequence[Backup], wanted: LogFilter) -> list[Backup]:
-    """Those that hold log which the running server has no more; none where it has all that is wanted."""
+    """Choose those that hold log which the running server has no more; none where it has all that is
+    wanted."""
     try:
         last = max((b for b in catalog.backups if log_known(b.record)), key=lambda b: b.createtxg)
         live = ctx.log_reader.live_log(last.files(catalog.all_datasets), live_files(catalog.datasets))
@@ -256,7 +257,7 @@ def _older(ctx: Context, catalog: Catalog, held: Sequence[Backup], wanted: LogFi
 
 
 def _needed(older: Sequence[Backup], wanted: LogFilter) -> list[Backup]:
-    """Those of them that are not from before what is wanted."""
+    """Leave out those that are from before what is wanted."""
     return [b for b in older if not wanted.since or b.record.taken >= wanted.since]
 
 

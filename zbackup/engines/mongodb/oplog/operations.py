@@ -1,4 +1,5 @@
-"""What one transaction of an oplog did, operation by operation, as lines of JSON (MongoDB's relaxed EJSON).
+"""Show what one transaction of an oplog did, operation by operation, as lines of JSON (MongoDB's relaxed
+EJSON).
 
 Source: MongoDB's documentation of applyOps, and what a 6.0 wrote: the entries of a large transaction, and the
 two phases of one of several shards, each name the one before in `prevOpTime`.
@@ -52,7 +53,7 @@ def operations(log: Oplog, at: ClusterTime, name: str) -> Iterator[str]:
 
 
 def _chain(log: Oplog, last: Timestamp, name: str) -> list[Timestamp]:
-    """Where the entries of the transaction stand, in the order of the oplog."""
+    """Find the positions of the transaction's entries, in the order of the oplog."""
     found = [last]
     while (before := _before(_stored(log, found[-1], name))) and before < found[-1]:
         found.append(before)
@@ -60,7 +61,8 @@ def _chain(log: Oplog, last: Timestamp, name: str) -> list[Timestamp]:
 
 
 def _before(entry: RawBSONDocument) -> Timestamp | None:
-    """Where the entry before it of the same transaction is; None for the first, and for what is in none."""
+    """Find the position of the transaction's entry before this one; None for the first, and for what is in
+    none."""
     command = next(iter(entry["o"]), "") if entry["op"] == "c" else ""
     # Outside of a transaction the entry before is another write of the same session.
     if command not in _CHAINED or entry.get("txnNumber") is None or entry.get("multiOpType"):

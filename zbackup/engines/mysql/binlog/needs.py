@@ -1,4 +1,4 @@
-"""What a statement needs of the server that replays it: plugins by name, and files of functions. Pure.
+"""Find what a statement needs of the server that replays it: plugins by name, and files of functions. Pure.
 
 INSTALL PLUGIN, INSTALL SONAME and INSTALL COMPONENT are in no log (manuals, "INSTALL PLUGIN Statement"), and
 what uses a plugin is: a server without it stops there.

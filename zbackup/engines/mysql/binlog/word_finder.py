@@ -18,7 +18,8 @@ class WordFinder:
         self._longest = max(map(len, words))
         self._chunk, self._base = b"", 0
         self._places: list[int] = []
-        """Where each word is next, as far as that was asked for; behind the data where it is in no rest."""
+        """The next position of each word, as far as that was asked for; behind the data where it is in no
+        rest."""
 
     def at(self, start: int) -> int:
         """The first place from `start` on; one behind the data's end if there is none."""
