@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tests.fast.init_host import SOCKET, Host, mysqld
-from tests.fast.server import FakeRecovery
 from tests.fast.world import World
 from zbackup.cli import init_finish
 from zbackup.config.load import load
@@ -23,7 +22,6 @@ from zbackup.model.errors import (
     UsageError,
     VerificationFailed,
 )
-from zbackup.model.recovery import Checked
 from zbackup.plan.init import service
 
 Printed = pytest.CaptureFixture[str]
@@ -169,15 +167,6 @@ def test_under_systemd_the_daemon_gets_its_rights_and_is_started(host: Host, cap
     assert f"# {' '.join(start)}" in err
     assert host.init("--yes") == 0
     assert len(host.ran) == 2 and steps(told(capsys)[1]) == []
-
-
-def test_tables_that_were_not_checked_are_told(
-    host: Host, capsys: Printed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = Checked(tables=3, unchecked=("shop.u",))
-    monkeypatch.setattr(FakeRecovery, "check_tables", lambda *_: found)
-    assert host.init("--yes") == 0
-    assert "3 tables checked, 1 NOT CHECKED (to be upgraded first): passed" in told(capsys)[1]
 
 
 def test_the_services_files_come_first_where_no_package_brought_them(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.copy_encrypted import TestEncrypted
 from tests.lab.copy_loads import TestLoads
 from tests.lab.copy_rig import Rig, cut_at, make_odd_tables, with_keys
 from tests.lab.lock_rig import SERVERS, room, start
@@ -15,7 +16,7 @@ from zbackup.engines.mysql.server.connection import PrivilegeMissing
 from zbackup.model.copying import CopyWish, Entrance, TableName, parse_table
 from zbackup.model.errors import DatabaseError, Refused, Taken, UsageError
 
-__all__ = ["TestLoads", "TestUndo", "room"]
+__all__ = ["TestEncrypted", "TestLoads", "TestUndo", "room"]
 
 
 @pytest.fixture(scope="module", params=["mysql-9.7-gtid", "mariadb-11.8"])
@@ -194,31 +195,6 @@ def test_what_would_not_come_out_right_is_refused_by_name(rig: Rig) -> None:
         for name, words in (("elsewhere.past", "history"), ("elsewhere.numbers", "sequence")):
             with pytest.raises(Refused, match=words):
                 rig.plan(name)
-
-
-def test_a_copy_of_an_encrypted_table_is_encrypted_or_there_is_none(rig: Rig) -> None:
-    rig.forget()
-    if rig.clone.settings.kind == "mysql":
-        return  # it needs a file beside its program, which others run: tests/system/encryption_story.py
-    rig.copy("odd.secret")
-    ask = (
-        "SELECT NAME, CURRENT_KEY_ID FROM information_schema.INNODB_TABLESPACES_ENCRYPTION "
-        "WHERE ENCRYPTION_SCHEME = 1 AND NAME LIKE 'odd/%'"
-    )
-    rig.replica.catch_up(rig.production)
-    for server in (rig.production, rig.replica):
-        assert list(server.sql(ask)) == [("odd/secret", 2)]
-    rig.clone.sql("CREATE TABLE odd.locked (id INT PRIMARY KEY) ENCRYPTED=YES ENCRYPTION_KEY_ID=3")
-    try:
-        with pytest.raises(Refused, match=r"odd\.locked is encrypted, .* has it the same keys"):
-            rig.copy("odd.locked")
-        assert [t for t in rig.production.tables() if t.startswith("odd.")] == ["odd.secret"]
-        rig.production.sql("CREATE TABLE odd.locked (id INT PRIMARY KEY)")
-        rig.clone.sql("INSERT INTO odd.locked VALUES (7)")
-        (done,) = rig.copy("odd.locked", missing=True)
-        assert done.inserted == 1
-    finally:
-        rig.clone.sql("DROP TABLE odd.locked")
 
 
 def test_rows_without_a_parent_are_refused_before_the_table_has_its_name(rig: Rig) -> None:
