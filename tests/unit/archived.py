@@ -1,4 +1,4 @@
-"""What zbackup archive reports, for tests."""
+"""Reports of zbackup archive, for tests."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

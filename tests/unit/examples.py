@@ -1,4 +1,5 @@
-"""How many examples a property is tried with: few at each check, always others, and many in the slow lane."""
+"""Numbers of examples that a property is tried with: few at each check, always others, and many in the slow
+lane."""
 
 import os
 

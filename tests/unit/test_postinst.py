@@ -1,4 +1,4 @@
-"""What the Debian package does after it was unpacked: no upgrade ends a daemon without a word."""
+"""The Debian package after it was unpacked: no upgrade ends a daemon without a word."""
 
 import subprocess
 from dataclasses import dataclass

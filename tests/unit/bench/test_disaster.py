@@ -1,4 +1,4 @@
-"""What is measured of a disaster, and what becomes of the figures."""
+"""Measurements of a disaster, and what becomes of the figures."""
 
 import json
 import re

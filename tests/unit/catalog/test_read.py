@@ -1,4 +1,5 @@
-"""What counts as an instance's: its own datasets and those of before, and nothing of its clones or others."""
+"""Backups of an instance: those of its own datasets and of those before, and nothing of its clones or
+others."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Where datasets are that were production's once, and that nobody works while that is not settled."""
+"""Datasets that were production's once, and that nobody works while that is not settled."""
 
 from dataclasses import replace
 

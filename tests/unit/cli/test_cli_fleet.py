@@ -1,4 +1,4 @@
-"""What people read of a fleet, and what is no address."""
+"""A fleet as people read it, and what is no address."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What scripts read of each command's result: the documentation knows every key, and no other."""
+"""JSON of each command's result: the documentation knows every key, and no other."""
 
 import json
 import re

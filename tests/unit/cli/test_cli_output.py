@@ -1,4 +1,4 @@
-"""What goes to stdout and stderr: sizes, tables, JSON shapes, progress, exit statuses."""
+"""Output on stdout and stderr: sizes, tables, JSON shapes, progress, exit statuses."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""What people and scripts read of the backups that were received, and where a host is pointed to them."""
+"""Received backups as people and scripts read them, and where a host is pointed to them."""
 
 from pathlib import Path
 from zoneinfo import ZoneInfo

@@ -1,4 +1,4 @@
-"""What people read of each command's result."""
+"""Reports of each command, as people read them."""
 
 import dataclasses
 import re

@@ -1,4 +1,4 @@
-"""What `zbackup ship` says, in words and as JSON."""
+"""Output of `zbackup ship`, in words and as JSON."""
 
 from tests.unit.plan.worlds import World
 from tests.unit.shipped import CONTEXT, DESTINATION, diverged, looked, reported, shape

@@ -1,4 +1,4 @@
-"""What a monitoring system is told: one line, performance data, an exit status."""
+"""Output for a monitoring system: one line, performance data, an exit status."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Where a command prints to: streams that are closed, full, or whose reader has gone."""
+"""Streams that a command prints to: closed, full, or with a reader who has gone."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What zbackup switch says, and what it wants to hear first."""
+"""Output of zbackup switch, and what it wants to hear first."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What zbackup undo says."""
+"""Output of zbackup undo."""
 
 import pytest
 

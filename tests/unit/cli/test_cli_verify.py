@@ -1,4 +1,4 @@
-"""What `zbackup verify` calls a success."""
+"""Exit status of `zbackup verify`: what it calls a success."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What commands show on terminals of 80, 120 and 200 columns: it fits, and nothing needed is missing."""
+"""Output on terminals of 80, 120 and 200 columns: it fits, and nothing needed is missing."""
 
 import sys
 from collections.abc import Callable

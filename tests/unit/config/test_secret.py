@@ -1,4 +1,4 @@
-"""Where secrets are read from, and when they are refused."""
+"""Reading secrets: from where, and when they are refused."""
 
 import os
 from pathlib import Path

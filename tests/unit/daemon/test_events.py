@@ -1,4 +1,4 @@
-"""What the daemon says of a promise that is not kept, and how it knows."""
+"""Events about a promise that is not kept, and how the daemon knows."""
 
 from dataclasses import replace
 from datetime import timedelta

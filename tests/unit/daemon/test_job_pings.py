@@ -1,4 +1,4 @@
-"""Whom the daemon tells: URLs, programs, systemd. None of them can harm it."""
+"""Notifications of jobs: URLs, programs, systemd. None of them can harm the daemon."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What is served, and that documentation, board and alert rules speak of that and nothing else."""
+"""Metrics that are served, and that documentation, board and alert rules speak of these and nothing else."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Whom the daemon tells of health: when, in which form, and that what was told outlives it."""
+"""Notifications of health: whom, when, in which form, and that what was told outlives the daemon."""
 
 import json
 import socketserver

@@ -1,4 +1,4 @@
-"""What is read out of a log archive is what one server's log was, or nothing is given."""
+"""Bytes that are read out of a log archive are what one server's log was, or none are given."""
 
 import hashlib
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Which backups a line of copies holds."""
+"""Backups that a target dataset holds."""
 
 from dataclasses import replace
 

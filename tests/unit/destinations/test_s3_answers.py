@@ -1,4 +1,5 @@
-"""What is tried again and what is told at once, and in which words, whatever a server answers."""
+"""Answers of a server: which requests are tried again, and which failures are told at once, in which
+words."""
 
 import ssl
 from http.client import IncompleteRead

@@ -1,4 +1,4 @@
-"""Which streams make a copy, whatever else lies in the bucket."""
+"""Streams that make a copy, whatever else lies in the bucket."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime

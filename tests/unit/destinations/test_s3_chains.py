@@ -1,4 +1,4 @@
-"""What a planner is told of a bucket: copies, bases, what was begun, and where a chain is to end."""
+"""A bucket as a planner sees it: copies, bases, what was begun, and where a chain is to end."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""How an object is received: through what urllib3 keeps to itself, so that a newer one may take it away."""
+"""Receiving an object through what urllib3 keeps to itself, so that a newer one may take it away."""
 
 import threading
 from collections.abc import Iterator

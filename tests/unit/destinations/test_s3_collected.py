@@ -1,4 +1,4 @@
-"""What no backup needs and nobody works on is collected, and nothing else, whoever commits meanwhile."""
+"""Garbage collection takes what no backup needs and nobody works on, whoever commits meanwhile."""
 
 import json
 

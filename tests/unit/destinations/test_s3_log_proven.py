@@ -1,4 +1,4 @@
-"""What lies in a bucket beside archived log, is damaged or forged: told, and never taken for the log."""
+"""Objects beside archived log, damaged or forged: told, and never taken for the log."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Which pages there are, word for word: what was signed earlier stays as it was, and no other form counts."""
+"""Forms of pages, word for word: what was signed earlier stays as it was, and no other form counts."""
 
 import base64
 import json

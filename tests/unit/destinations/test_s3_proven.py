@@ -1,4 +1,5 @@
-"""What is not proven does not count: not signed, changed, of another place, or listed and not to be read."""
+"""Pages that prove nothing do not count: not signed, changed, of another place, or listed and not to be
+read."""
 
 import json
 from typing import Any, cast

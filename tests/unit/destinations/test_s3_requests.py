@@ -1,4 +1,4 @@
-"""What a bucket is asked for, by a client in memory in the place of boto3's: each page and each version."""
+"""Requests to a bucket, by a client in memory in the place of boto3's: each page and each version."""
 
 import base64
 import hashlib

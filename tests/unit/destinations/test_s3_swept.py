@@ -1,4 +1,4 @@
-"""What a prune of a bucket asks for, and what it leaves because it must."""
+"""Requests of a prune of a bucket, and what it leaves because it must."""
 
 from types import SimpleNamespace
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""What a verification says of a bucket: all that is wrong, of the backups that need it, and no other."""
+"""Verification of a bucket: all that is wrong, of the backups that need it, and no other."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What README and the pages of docs tell people to type: the commands and settings in them."""
+"""Commands and settings that README and the pages of docs tell people to type."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""What the documentation says of files and properties is so."""
+"""Statements of the documentation about files and properties are true."""
 
 import re
 from dataclasses import asdict, replace

@@ -1,4 +1,4 @@
-"""When a server counts as standing still."""
+"""A server that stands still, and when it counts as such."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""How often an archiver looks: with what an append takes, that is what can be lost with the host."""
+"""The interval of an archiver: with what an append takes, that is what can be lost with the host."""
 
 import threading
 from dataclasses import replace

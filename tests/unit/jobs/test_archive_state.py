@@ -1,4 +1,4 @@
-"""What is known of a log archive without asking there, and how it is judged."""
+"""The state of a log archive that is known without asking there, and how it is judged."""
 
 from dataclasses import replace
 from datetime import timedelta

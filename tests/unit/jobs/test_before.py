@@ -1,4 +1,4 @@
-"""What is said when the look for a transaction leads nowhere."""
+"""Messages when the look for a transaction leads nowhere."""
 
 from types import SimpleNamespace
 from typing import Any, cast

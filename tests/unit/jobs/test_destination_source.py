@@ -1,4 +1,4 @@
-"""What lies at a destination is chosen from, and what is said where it does not do."""
+"""Choosing from what lies at a destination, and what is said where it does not do."""
 
 from collections.abc import Sequence
 from dataclasses import replace

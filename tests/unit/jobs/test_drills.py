@@ -1,4 +1,4 @@
-"""What is written down of drills, when one is due, and what one gives way to."""
+"""Drills: what is written down of them, when one is due, and what one gives way to."""
 
 import time
 from collections.abc import Callable, Iterator

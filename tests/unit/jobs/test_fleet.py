@@ -1,4 +1,4 @@
-"""What lies at an address that many hosts ship to: what is read and believed of it, and who comes first."""
+"""An address that many hosts ship to: what is read and believed of it, and who comes first."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What somebody with the credentials saw, kept for a page whose reader has none."""
+"""A report by somebody with the credentials, kept for a page whose reader has none."""
 
 import json
 import os

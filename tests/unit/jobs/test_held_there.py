@@ -1,4 +1,4 @@
-"""What a restore holds at a destination, and what it does where it may not."""
+"""Holds of a restore at a destination, and what it does where it may not."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

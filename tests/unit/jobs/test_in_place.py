@@ -1,4 +1,4 @@
-"""Where an instance's clones may be, and which destinations a server can run at."""
+"""Datasets that an instance's clones may be below, and destinations that a server can run at."""
 
 from types import SimpleNamespace
 from typing import Any, cast

@@ -1,5 +1,5 @@
-"""Whoever runs a server on this host, root neither waits for him, nor believes him, nor passes him over
-silently."""
+"""Discovery among hostile servers: root neither waits for whoever runs one, nor believes him, nor passes him
+over silently."""
 
 from dataclasses import replace
 from pathlib import Path

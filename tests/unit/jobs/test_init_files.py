@@ -1,4 +1,5 @@
-"""What `zbackup init` writes: where, with whose rights, and that nothing which is there is written over."""
+"""Files that `zbackup init` writes: where, with whose rights, and that nothing which is there is written
+over."""
 
 import os
 from collections.abc import Sequence

@@ -1,5 +1,5 @@
-"""What `zbackup init` and `install-service` take for granted of a host: its systemd, the service's files
-and the program that its units start as root."""
+"""The host that `zbackup init` and `install-service` rely on: its systemd, the service's files and the
+program that its units start as root."""
 
 import sys
 from collections.abc import Callable, Sequence

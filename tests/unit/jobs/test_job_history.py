@@ -1,4 +1,4 @@
-"""What is remembered of the runs of jobs."""
+"""The history of the runs of jobs."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the daemon remembers beside ZFS."""
+"""The daemon's memory beside ZFS."""
 
 from datetime import UTC, datetime
 from pathlib import Path

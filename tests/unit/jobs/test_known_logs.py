@@ -1,4 +1,4 @@
-"""Which logs there are to look into, and in which of them a transaction is found."""
+"""Logs that there are to look into, and those in which a transaction is found."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

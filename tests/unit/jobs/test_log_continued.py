@@ -1,4 +1,4 @@
-"""Which log a backup is proven to go on with: also after a switch and the way back."""
+"""The log that a backup is proven to go on with: also after a switch and the way back."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What a restore says of the log that it reads: where that ends, contradicts itself or leads nowhere."""
+"""Messages of a restore about the log that it reads: where that ends, contradicts itself or leads nowhere."""
 
 from dataclasses import replace
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Whose name is said is meant, and whose record is nearest is taken."""
+"""The instance that a name means, and the record that is nearest."""
 
 from types import SimpleNamespace
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""When a look takes a backup behind what cannot be replayed: not at every look, whatever comes of it."""
+"""A backup behind what cannot be replayed: taken by a look, not by every look, whatever comes of it."""
 
 from dataclasses import replace
 from types import SimpleNamespace

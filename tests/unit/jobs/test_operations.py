@@ -1,4 +1,4 @@
-"""What may be ordered and by whom, and what is remembered of it."""
+"""Orders: what may be ordered and by whom, and what is remembered of it."""
 
 import json
 import os

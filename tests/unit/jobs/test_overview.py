@@ -1,4 +1,4 @@
-"""What the reader is asked, by whom, and what it answers; and which settings it shows."""
+"""The reader: what it is asked, by whom, and what it answers; and which settings it shows."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,5 @@
-"""What the reader answers of a moment that somebody may restore to, and of what changed the tables before."""
+"""The reader's answers about a moment that somebody may restore to, and about what changed the tables
+before."""
 
 import json
 from collections.abc import Iterable

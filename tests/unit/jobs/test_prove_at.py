@@ -1,4 +1,4 @@
-"""What a verification on schedule does not take for well."""
+"""Findings that a verification on schedule does not take for well."""
 
 from dataclasses import replace
 from datetime import timedelta

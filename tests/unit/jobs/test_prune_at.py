@@ -1,4 +1,4 @@
-"""What a prune at a destination takes away, and what it says of what it could not."""
+"""A prune at a destination: what it takes away, and what it says of what it could not."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

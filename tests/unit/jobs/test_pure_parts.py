@@ -1,4 +1,4 @@
-"""What jobs decide without asking anybody."""
+"""Decisions of jobs that ask nobody."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta

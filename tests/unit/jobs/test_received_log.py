@@ -1,4 +1,4 @@
-"""What a host that receives backups tells of the log that is archived there."""
+"""The report of a host that receives backups on the log that is archived there."""
 
 from datetime import timedelta
 from pathlib import Path

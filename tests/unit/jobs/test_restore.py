@@ -1,4 +1,4 @@
-"""What a restore does when a log source proves not to lead on, and what it says of moments out of reach."""
+"""A restore whose log source proves not to lead on, and what it says of moments out of reach."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which backup at a destination is chosen, and what is said of it."""
+"""The backup at a destination that is chosen, and what is said of it."""
 
 from dataclasses import replace
 from types import SimpleNamespace

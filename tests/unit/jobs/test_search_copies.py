@@ -1,4 +1,4 @@
-"""What a search of a destination's logs leaves, and what it leaves alone."""
+"""A search of a destination's logs: what it leaves, and what it leaves alone."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext

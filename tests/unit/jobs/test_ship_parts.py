@@ -1,4 +1,4 @@
-"""What a shipment makes of both sides before and after anything is sent."""
+"""A shipment's view of both sides before and after anything is sent."""
 
 from dataclasses import replace
 from datetime import timedelta

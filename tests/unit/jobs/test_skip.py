@@ -1,4 +1,4 @@
-"""Which transaction is left out of a restore, and what is said of those that came after it."""
+"""The transaction that is left out of a restore, and what is said of those that came after it."""
 
 from collections.abc import Iterator
 from dataclasses import replace

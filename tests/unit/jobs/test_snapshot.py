@@ -1,4 +1,4 @@
-"""What keeps a backup from being taken, before anything is locked."""
+"""Reasons that keep a backup from being taken, before anything is locked."""
 
 from dataclasses import replace
 from types import SimpleNamespace

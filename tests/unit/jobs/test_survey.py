@@ -1,4 +1,4 @@
-"""What lies at an address that no configuration names."""
+"""The survey of an address that no configuration names."""
 
 from dataclasses import replace
 from typing import Any, cast

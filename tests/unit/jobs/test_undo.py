@@ -1,4 +1,4 @@
-"""What was altered since a transaction."""
+"""Alterations since a transaction."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What a verification at a destination compares, reads and proves, and what it calls different."""
+"""A verification at a destination: what it compares, reads and proves, and what it calls different."""
 
 from collections.abc import Iterator
 from dataclasses import replace

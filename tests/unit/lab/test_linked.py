@@ -1,4 +1,4 @@
-"""Which tools a guest sees, and what version they say: the parts that need neither network nor compiler."""
+"""Tools that a guest sees, and the version they say: the parts that need neither network nor compiler."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a person may write for a size, a disk and a duration."""
+"""Sizes, disks and durations as a person may write them."""
 
 from pathlib import Path
 

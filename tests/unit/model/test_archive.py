@@ -1,4 +1,4 @@
-"""What is said of archived files is read back as it was written, and anything else is refused."""
+"""Descriptions of archived files are read back as they were written, and anything else is refused."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What somebody else may have written is read within bounds."""
+"""Values that somebody else may have written are read within bounds."""
 
 import json
 

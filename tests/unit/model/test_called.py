@@ -1,4 +1,4 @@
-"""What a backup is called where people read: never by its identity."""
+"""A backup's name for people: never its identity."""
 
 from dataclasses import replace
 from datetime import timedelta

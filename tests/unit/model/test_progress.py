@@ -1,4 +1,4 @@
-"""What took how long, told on as it happens."""
+"""Phases and how long they took, told on as it happens."""
 
 from zbackup.model.progress import Phase, Silent, Stopwatch
 

@@ -1,4 +1,4 @@
-"""Where files are now."""
+"""The present paths of files."""
 
 from pathlib import Path, PurePosixPath
 

@@ -1,4 +1,4 @@
-"""What is written down of destinations, and what is made of it when somebody else has written there."""
+"""Notes about destinations, and what is made of them when somebody else has written there."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What names one transaction."""
+"""Names of one transaction."""
 
 from uuid import UUID
 

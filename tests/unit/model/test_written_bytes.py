@@ -1,4 +1,4 @@
-"""What is written down as JSON is what earlier versions wrote, byte for byte, and what they wrote is read."""
+"""JSON is written as earlier versions wrote it, byte for byte, and what they wrote is read."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Which streams a gate lets in, by their first record."""
+"""Streams that a gate lets in, by their first record."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""Which archived log continues a backup, up to where, and which of it no backup needs any more."""
+"""Archived log that continues a backup, up to where, and which of it no backup needs any more."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta

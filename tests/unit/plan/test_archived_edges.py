@@ -1,4 +1,4 @@
-"""Which archived log continues a backup: one file more or less, and what says less than it should."""
+"""Archived log that continues a backup: one file more or less, and what says less than it should."""
 
 from dataclasses import replace
 from datetime import datetime

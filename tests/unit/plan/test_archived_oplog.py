@@ -1,4 +1,4 @@
-"""Which archived oplog continues which backup is told by the places at which its files begin and end."""
+"""Archived oplog continues a backup by the positions at which its files begin and end."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,5 @@
-"""Who adds backups to a destination makes no other go, and changes no recovery that worked without them."""
+"""Backups that somebody adds to a destination make no other go, and change no recovery that worked without
+them."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Which backup is restored as it is, and which moments a server without a log leads to: its backups' own."""
+"""The backup that is restored as it is, and the moments a server without a log leads to: its backups' own."""
 
 from dataclasses import replace
 from datetime import timedelta

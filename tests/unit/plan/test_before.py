@@ -1,4 +1,4 @@
-"""Which base and which log lead to the state before one transaction: what holds for every set of backups."""
+"""The base and the log that lead to the state before one transaction: what holds for every set of backups."""
 
 from zoneinfo import ZoneInfo
 

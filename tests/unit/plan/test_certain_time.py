@@ -1,4 +1,4 @@
-"""Whatever happens to clocks, nothing goes that is not certainly old enough."""
+"""Pruning under doubtful clocks: nothing goes that is not certainly old enough."""
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Which clock readings bound the times in a log."""
+"""Clock readings that bound the times in a log."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta

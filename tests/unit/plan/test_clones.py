@@ -1,4 +1,4 @@
-"""Which backup a dev clone is made of, what it is called, how it is reached, and when its lease ends."""
+"""The backup a dev clone is made of, what it is called, how it is reached, and when its lease ends."""
 
 from dataclasses import replace
 from datetime import timedelta

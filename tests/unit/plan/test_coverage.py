@@ -1,4 +1,4 @@
-"""Which snapshots hold the log behind a base, told one by one."""
+"""Snapshots that hold the log behind a base, told one by one."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What the doctor has to say of settings."""
+"""Findings of the doctor about settings."""
 
 import math
 from dataclasses import replace

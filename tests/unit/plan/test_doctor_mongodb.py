@@ -1,4 +1,4 @@
-"""What the doctor says of an oplog, and of the records a mongod's files have."""
+"""Findings of the doctor about an oplog, and about the records a mongod's files have."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Whose time is in doubt, told one by one: where two times are the same, and where a bound is reached."""
+"""Times in doubt, told one by one: where two times are the same, and where a bound is reached."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Which backup a drill restores, and to which moment."""
+"""The backup that a drill restores, and to which moment."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""When a job is due."""
+"""The time at which a job is due."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

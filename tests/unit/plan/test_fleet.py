@@ -1,4 +1,4 @@
-"""What is judged of the instances at an address, and in which order: by plain values."""
+"""Judgement of the instances at an address, and their order: by plain values."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

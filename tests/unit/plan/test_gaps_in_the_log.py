@@ -1,4 +1,4 @@
-"""Where a server's log was not whole for a while, nothing is recovered across that."""
+"""Gaps in a server's log, across which nothing is recovered."""
 
 from datetime import timedelta
 from zoneinfo import ZoneInfo

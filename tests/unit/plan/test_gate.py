@@ -1,4 +1,4 @@
-"""What passes the gate, and that nothing else does."""
+"""Commands that pass the gate, and that nothing else does."""
 
 import shlex
 from dataclasses import fields, replace

@@ -1,4 +1,4 @@
-"""What passes the gate of what is written on copies, and of tokens."""
+"""Properties of copies, and tokens, that pass the gate."""
 
 import shlex
 

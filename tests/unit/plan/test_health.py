@@ -1,4 +1,4 @@
-"""When an instance is well, and what is said when it is not."""
+"""An instance that is well, and what is said when it is not."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What `zbackup init` writes and says of one server or another, line by line."""
+"""Texts that `zbackup init` writes and says of one server or another, line by line."""
 
 from dataclasses import replace
 

@@ -1,5 +1,5 @@
-"""What `zbackup init` decides: every text it writes is one that zbackup reads, and what was there stays as
-it is."""
+"""Decisions of `zbackup init`: every text it writes is one that zbackup reads, and what was there stays as it
+is."""
 
 import string
 import tomllib

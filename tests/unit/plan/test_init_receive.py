@@ -1,4 +1,4 @@
-"""What `zbackup init --receive` decides: a key adds to its dataset, and nothing else."""
+"""Decisions of `zbackup init --receive`: a key adds to its dataset, and nothing else."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Which bases and logs stay for the promised window, and as what, one by one."""
+"""Bases and logs that stay for the promised window, and as what, one by one."""
 
 from dataclasses import replace
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Which drop is the last that dropped something, however the log is cut into files."""
+"""The last drop that dropped something, however the log is cut into files."""
 
 from collections.abc import Sequence
 from dataclasses import replace

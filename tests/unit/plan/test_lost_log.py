@@ -1,4 +1,4 @@
-"""What is lost of a server's log between two backups, by what was recorded of them."""
+"""Log that is lost between two backups, by what was recorded of them."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What is printed of how a new member joins a replica set from a backup."""
+"""Steps that are printed for a new member to join a replica set from a backup."""
 
 import json
 import shlex

@@ -1,4 +1,5 @@
-"""When people are told of health: once of each problem, again of what comes back, and of the end as it is."""
+"""Occasions to tell people of health: once of each problem, again of what comes back, and of the end as it
+is."""
 
 import itertools
 from dataclasses import replace

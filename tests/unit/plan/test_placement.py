@@ -1,4 +1,4 @@
-"""Whether one snapshot covers everything a server keeps."""
+"""Placement of a server's files: whether one snapshot covers all of them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a round of archiving appends, told by one file of the server's log or two."""
+"""The appends of a round of archiving, told by one file of the server's log or two."""
 
 from dataclasses import replace
 

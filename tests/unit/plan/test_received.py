@@ -1,4 +1,4 @@
-"""When a host that receives backups is well, and what is said when it is not."""
+"""A host that receives backups and is well, and what is said when it is not."""
 
 from dataclasses import replace
 from datetime import timedelta

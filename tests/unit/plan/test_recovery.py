@@ -1,4 +1,4 @@
-"""Which base and which log lead to a moment: what holds for every set of backups, and the messages."""
+"""The base and the log that lead to a moment: what holds for every set of backups, and the messages."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Which base and which log: where two times are the same, what is recorded in part, and what is said."""
+"""The base and the log where two times are the same, what is recorded in part, and what is said."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

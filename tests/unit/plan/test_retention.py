@@ -1,4 +1,4 @@
-"""What stays and what goes: the cases people will ask about."""
+"""Retention: what stays and what goes, in the cases people will ask about."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What stays and what goes: properties of every history and policy."""
+"""Retention: what stays and what goes, by properties of every history and policy."""
 
 from datetime import UTC, timedelta
 from random import Random

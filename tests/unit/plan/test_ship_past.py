@@ -1,4 +1,4 @@
-"""What is not sent: what a destination has gone past, and what lies there beside the copies."""
+"""Backups that are not sent: what a destination has gone past, and what lies there beside the copies."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Which backups a destination should have."""
+"""Backups that a destination should have."""
 
 from dataclasses import replace
 from datetime import timedelta

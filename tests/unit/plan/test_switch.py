@@ -1,4 +1,4 @@
-"""Which datasets change places, what they are called and what is set on them."""
+"""Datasets that change places, what they are called and what is set on them."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What each rule of the retention holds."""
+"""Backups that each rule of the retention keeps."""
 
 from tests.unit.samples import backup
 from zbackup.plan.retention.retention import Kept, RetentionPlan

@@ -1,4 +1,4 @@
-"""What is said of clones that nobody finished."""
+"""Findings about clones that nobody finished."""
 
 from dataclasses import replace
 

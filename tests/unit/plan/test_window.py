@@ -1,4 +1,4 @@
-"""Which moments can be restored, and what each gap is called."""
+"""Moments that can be restored, and what each gap is called."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What mountinfo says, and which paths a command line names."""
+"""Lines of mountinfo, and which paths a command line names."""
 
 from zbackup.proc.mount_namespace import named_paths
 from zbackup.proc.mounts import Mount, is_below, mountpoint_above, mounts

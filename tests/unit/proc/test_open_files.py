@@ -1,4 +1,4 @@
-"""Who is in a directory, of real processes."""
+"""Processes that are in a directory, real ones."""
 
 import os
 import subprocess

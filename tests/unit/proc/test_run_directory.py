@@ -1,4 +1,4 @@
-"""Whose the run directory is, and what becomes of one that was the daemon's."""
+"""The run directory's owner, and what becomes of one that was the daemon's."""
 
 import errno
 import fcntl

@@ -1,4 +1,4 @@
-"""What ssh is run with, and what its failures mean. Real connections are in tests/platform."""
+"""Arguments of ssh, and what its failures mean. Real connections are in tests/platform."""
 
 import shlex
 from collections.abc import Sequence

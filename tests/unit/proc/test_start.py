@@ -1,4 +1,4 @@
-"""Whatever is started gets no secret of ours, and nothing from the directory that we happen to be in."""
+"""Programs are started with no secret of ours, and nothing from the directory that we happen to be in."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Who is let in, and what every answer carries."""
+"""Access to the page: who is let in, and what every answer carries."""
 
 import os
 from contextlib import suppress

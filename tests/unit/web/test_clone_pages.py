@@ -1,4 +1,4 @@
-"""What the page lets people ask for, and what it never passes on."""
+"""Requests that the page lets people make, and what it never passes on."""
 
 import html
 import re

@@ -1,4 +1,4 @@
-"""What the pages say of a host that was made up."""
+"""The pages of a host that was made up."""
 
 import html
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What is asked of ZFS about datasets, and of those above them."""
+"""Questions to ZFS about datasets, and about those above them."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What zfs and the kernel print, turned into nouns."""
+"""Output of zfs and the kernel, turned into nouns."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,5 @@
-"""What stands by for a snapshot, and does not behave. With ZFS it is tried in tests/platform/test_txg.py."""
+"""Programs that stand by for a snapshot, and do not behave. With ZFS it is tried in
+tests/platform/test_txg.py."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What counts of a stream: objects and their data, and nothing of how it is written."""
+"""The content of a stream that counts: objects and their data, and nothing of how it is written."""
 
 import io
 import struct

@@ -1,4 +1,4 @@
-"""What zfs prints around streams, and the commands of both ends."""
+"""Output of zfs around streams, and the commands of both ends."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Which binlog file goes on where another ends, by the GTIDs in both."""
+"""Continuity of binlog files, by the GTIDs in both."""
 
 import random
 import struct

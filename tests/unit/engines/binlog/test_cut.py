@@ -1,4 +1,4 @@
-"""Where replay stops."""
+"""The position where replay stops."""
 
 import struct
 import zlib

@@ -1,4 +1,4 @@
-"""Where one transaction stands in a log, found without reading all of it."""
+"""Finding one transaction in a log without reading all of it."""
 
 import struct
 from dataclasses import dataclass

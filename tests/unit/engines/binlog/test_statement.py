@@ -1,4 +1,4 @@
-"""What statements do to tables, by their text."""
+"""Changes that statements make to tables, by their text."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Where a file ends that was not written to its end."""
+"""The end of a file that was not written to its end."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What was archived of an oplog reads as the oplog it was, and whatever is none is refused."""
+"""Archived oplog reads as the oplog it was, and whatever is none is refused."""
 
 from collections.abc import Callable
 from dataclasses import replace

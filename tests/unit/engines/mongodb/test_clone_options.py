@@ -1,4 +1,4 @@
-"""How a mongod on a clone is started."""
+"""Options that a mongod on a clone is started with."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a copy of a collection is made of, without a server."""
+"""The plan of a copy of a collection, without a server."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Which privileges of MongoDB's are more than a developer may have."""
+"""Privileges of MongoDB's that are more than a developer may have."""
 
 from typing import Any
 

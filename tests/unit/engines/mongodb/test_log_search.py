@@ -1,4 +1,4 @@
-"""What happened, from the oplog of a clone, and from archived entries that were added to it."""
+"""Searching the oplog of a clone, and archived entries that were added to it."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What is concluded from what a mongod says of itself."""
+"""Conclusions from what a mongod says of itself."""
 
 import json
 from dataclasses import replace

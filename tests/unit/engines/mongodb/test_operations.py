@@ -1,4 +1,4 @@
-"""What one transaction of an oplog did, as zbackup log --rows prints it."""
+"""Operations of one transaction of an oplog, as zbackup log --rows prints them."""
 
 import json
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""What is decided about oplog entries without a server."""
+"""Decisions about oplog entries without a server."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What is said when fsyncLock is not granted: that it took too long, or that the server is gone."""
+"""Messages when fsyncLock is not granted: that it took too long, or that the server is gone."""
 
 from collections.abc import Mapping
 from typing import Any, cast

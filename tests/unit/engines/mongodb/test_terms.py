@@ -1,4 +1,4 @@
-"""Whether two oplogs are of one history, by the terms of their primaries."""
+"""Oplogs of one history or of two, by the terms of their primaries."""
 
 from bisect import bisect_left
 from dataclasses import replace

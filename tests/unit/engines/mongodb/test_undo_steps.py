@@ -1,4 +1,5 @@
-"""Whatever a transaction did to documents, in whatever order: its steps lead back to what was there."""
+"""Steps that take a transaction back lead to what was there, whatever it did to documents in whatever
+order."""
 
 import bson
 import pytest

@@ -1,4 +1,4 @@
-"""Which collections are validated, and what of the answers is damage."""
+"""Collections that are validated, and what of the answers is damage."""
 
 from collections.abc import Mapping
 from typing import Any, cast

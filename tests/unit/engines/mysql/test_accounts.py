@@ -1,4 +1,4 @@
-"""What a dev clone's init file says: one statement a line, nothing for the log, all of it quoted."""
+"""A dev clone's init file: one statement a line, nothing for the log, all of it quoted."""
 
 from dataclasses import replace
 

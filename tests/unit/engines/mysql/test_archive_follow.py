@@ -1,5 +1,5 @@
-"""Whatever a server does with its log, and wherever the archiver is killed: what is archived is what the
-server had, nothing of it is ever overwritten, and no hole is taken for a whole log."""
+"""Archived log is what the server had, whatever a server does with its log, and wherever the archiver is
+killed: nothing of it is ever overwritten, and no hole is taken for a whole log."""
 
 import os
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What CHECK TABLE says, and what of it is damage."""
+"""Answers of CHECK TABLE, and what of them is damage."""
 
 from typing import Any, cast
 

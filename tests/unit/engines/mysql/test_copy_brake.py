@@ -1,4 +1,4 @@
-"""When a copy waits."""
+"""The brake of a copy: when it waits."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

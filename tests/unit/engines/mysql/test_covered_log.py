@@ -1,4 +1,4 @@
-"""Whether a log that has the same names is the one that a backup holds, and from where it is read on."""
+"""A log with the same names is, or is not, the one that a backup holds; and from where it is read on."""
 
 import struct
 import zlib

@@ -1,4 +1,4 @@
-"""Why a server program ended, found in its log."""
+"""Finding in its log why a server program ended."""
 
 from pathlib import Path
 

@@ -1,4 +1,5 @@
-"""Where a clone that is a replica goes on: by GTIDs where MySQL has them, else by position."""
+"""The position from which a clone that is a replica goes on: by GTIDs where MySQL has them, else by
+position."""
 
 from dataclasses import replace
 from pathlib import Path

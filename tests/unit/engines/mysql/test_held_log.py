@@ -1,4 +1,5 @@
-"""Which log a backup holds, and whether a later one, or the live one, is the same: from the files alone."""
+"""The log that a backup holds, and whether a later one, or the live one, is the same: from the files
+alone."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Who is said to have kept a lock from being granted."""
+"""Naming who kept a lock from being granted."""
 
 from types import SimpleNamespace
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""Whether the log that a server writes now can be read behind the newest backup."""
+"""Reading the log that a server writes now behind the newest backup."""
 
 from dataclasses import replace
 from pathlib import Path

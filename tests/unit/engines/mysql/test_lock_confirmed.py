@@ -1,4 +1,4 @@
-"""Whether a lock lasted, and the log stood still under it."""
+"""Confirming that a lock lasted, and that the log stood still under it."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What is asked of a log without any server: the live one, an encrypted one, what no replay can do."""
+"""Reading a log without any server: the live one, an encrypted one, what no replay can do."""
 
 from collections.abc import Callable
 from dataclasses import replace

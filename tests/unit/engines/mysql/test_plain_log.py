@@ -1,5 +1,5 @@
-"""Whatever a server does with its encrypted log, and wherever the one who reads it is killed: the copy is
-what the server has, from its first file on without a hole, and what is archived of it is what it had."""
+"""The plain copy of an encrypted log is what the server has, from its first file on without a hole, whatever
+the server does and wherever the reader is killed; and what is archived of it is what it had."""
 
 import os
 import stat

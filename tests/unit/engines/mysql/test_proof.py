@@ -1,4 +1,4 @@
-"""What a base has recovered to, against what was recorded of it."""
+"""The proof of how far a base has recovered, against what was recorded of it."""
 
 from dataclasses import replace
 from pathlib import Path

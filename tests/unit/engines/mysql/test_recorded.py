@@ -1,4 +1,4 @@
-"""What is recorded of a running server."""
+"""Facts that are recorded of a running server."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a recovery can tell from the files alone: how far a backup reaches, what a replay would apply."""
+"""Recovery by the files alone: how far a backup reaches, what a replay would apply."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""What the original's settings allowed is in its log, and a replay must not refuse it.
+"""Statements that the original's settings allowed are in its log, and a replay must not refuse them.
 
 Tried on MySQL 9.7 and MariaDB 10.11: without these, CREATE FUNCTION failed on the applier with error 1418 and
 a wide CREATE TABLE with "Row size too large", although both had succeeded on the original.

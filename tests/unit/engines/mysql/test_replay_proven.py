@@ -1,4 +1,4 @@
-"""How far a server says that it is, against where a replay was to end."""
+"""Progress that a server reports, against where a replay was to end."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,5 @@
-"""Whatever was recorded, a server on a clone is safe: its log on, no network, no replication, no events."""
+"""Options of a server on a clone are safe, whatever was recorded: its log on, no network, no replication, no
+events."""
 
 from dataclasses import replace
 from pathlib import Path

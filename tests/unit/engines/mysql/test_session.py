@@ -1,4 +1,4 @@
-"""What a session of zbackup sets for itself before anything else."""
+"""Settings that a session of zbackup makes for itself before anything else."""
 
 from contextlib import nullcontext
 from types import SimpleNamespace

@@ -1,5 +1,5 @@
-"""Whatever a transaction did to rows, in whatever order, and however little of it the log holds: taking it
-back leaves what was there before."""
+"""Taking a transaction back leaves what was there before, whatever it did to rows, in whatever order, and
+however little of it the log holds."""
 
 import pytest
 from hypothesis import given, settings
