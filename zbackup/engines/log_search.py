@@ -35,6 +35,13 @@ class FileSearch(Protocol):
         `files` as for `find`; `told` hears how far the reading is. Raise Refused where no log can be read.
         """
 
+    def goes_on_at(self, newest: BackupFiles) -> str:
+        """Tell where a log goes on behind what its newest backup holds: where that ends (Record.log_to), or
+        at the next file's beginning where no more came into the last one.
+
+        Raise NotRecoverable when its files are not there.
+        """
+
     def images(self, files: Sequence[BackupFiles], subject: Transaction) -> Iterator[str]:
         """The rows of one transaction before and after, in lines for people in the engine's own words.
 

@@ -67,7 +67,8 @@ class LogFilter:
 
     `tables` are SCHEMA.TABLE, or SCHEMA or SCHEMA.* for all of one: any of them, as any of `kinds` if
     some are given. `since` and `until` are commit times, the second not included. `grep` is in the text,
-    whatever its case. Nothing up to the position `after` is read. With
+    whatever its case. Nothing up to the position `after` is read. `follows` is where the log in front of
+    what is searched ended, "" where nobody knows of any: what lies between was not read, and is told. With
     `backwards` the newest files come first, each in its own order. `fold`: names that differ in case only are
     one (lower_case_table_names).
     """
@@ -79,6 +80,7 @@ class LogFilter:
     grep: str = ""
     fold: bool = False
     after: str = ""
+    follows: str = ""
     backwards: bool = False
 
     def admits(self, entry: LogEntry) -> bool:

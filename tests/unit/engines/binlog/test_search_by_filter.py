@@ -188,7 +188,7 @@ def test_damaged_anywhere(tmp_path_factory: pytest.TempPathFactory, place: int, 
     data[place] ^= mask
     damaged.write_bytes(data)
     every = {(e.transaction.start, e.tables, e.text) for e in found(whole)}
-    told = list(search([damaged, whole.rename(directory / "binlog.000002")], LogFilter()))
+    told = list(search([damaged, whole.rename(damaged.with_name("binlog.000002"))], LogFilter()))
     here = [e for e in told if isinstance(e, LogEntry) and e.transaction.start.startswith("binlog.000001")]
     seen = {(e.transaction.start, e.tables, e.text) for e in here}
     [first, _] = [each for each in told if isinstance(each, LogRead)]

@@ -1,7 +1,6 @@
 """Search a log's files for the transactions that did something."""
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -16,22 +15,16 @@ from zbackup.engines.mysql.binlog.events import (
     Dialect,
 )
 from zbackup.engines.mysql.binlog.files import sequence
+from zbackup.engines.mysql.binlog.lost_log import is_too_old, lost_before
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.binlog.reader import begun, describe, microseconds, opened
+from zbackup.engines.mysql.binlog.reader import describe, microseconds, opened
 from zbackup.engines.mysql.binlog.scan import Scanner
 from zbackup.engines.mysql.binlog.span_memory import Span
-from zbackup.model.log import how_many
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Told, Touched, nobody
 from zbackup.proc import secure_files
 
 TOLD_EVERY: Final = 1 << 22
 """Bytes between two words on how far the reading is."""
-
-MARGIN: Final = timedelta(minutes=10)
-"""A file that the server left this long before the first moment that is wanted is not read.
-
-More than a clock is put back by, as a rule; commit times of a replica are earlier than its own clock.
-"""
 
 _CHUNK: Final = 1 << 20
 _QUERY_COMPRESSED: Final = b"\xa5"
@@ -42,8 +35,8 @@ def search(files: Sequence[Path], wanted: LogFilter, told: Told = nobody) -> Ite
 
     `files` are of one log, oldest first. One that ends before the position `wanted.after` was begun anew
     (RESET BINARY LOGS), and is read from its beginning. A file that is damaged, encrypted or gone
-    does not keep the others from being read: its LogRead says so, and one of its own where files are missing
-    between two. `told` hears how far the reading is.
+    does not keep the others from being read: its LogRead says so, and one of its own where log is lost
+    between two, or in front of the first (`wanted.follows`). `told` hears how far the reading is.
     """
     after = _still_there(files, LogPosition.parse(wanted.after)) if wanted.after else None
     numbered = list(enumerate(files))
@@ -52,27 +45,14 @@ def search(files: Sequence[Path], wanted: LogFilter, told: Told = nobody) -> Ite
             continue
         start = after.offset if after and after.file == path.name else FIRST_EVENT
         newest = number == len(files) - 1
-        if not newest and _is_too_old(files[number + 1], wanted):
+        if not newest and is_too_old(files[number + 1], wanted):
             continue
-        lacking = _missing(files[number - 1], path, wanted, after) if number else []
+        lacking = lost_before(files, number, wanted, after)
         if not wanted.backwards:
             yield from lacking
         yield from _search_file(path, wanted, (start, newest), told)
         if wanted.backwards:
             yield from lacking
-
-
-def _missing(before: Path, path: Path, wanted: LogFilter, after: LogPosition | None) -> list[LogRead]:
-    """The log between two files of which the second does not follow on the first: no snapshot holds it, and
-    the server has purged it. Nothing where all of it is from before what is wanted, or from after that."""
-    first, last = sequence(before.name) + 1, sequence(path.name) - 1
-    if first > last or (after and after.sequence > last) or _is_too_old(path, wanted):
-        return []
-    if _is_too_late(before, wanted):
-        return []
-    gone = how_many(last - first + 1, "file", "files")
-    said = f"what the log held between {before.name} and {path.name} ({gone}) is gone"
-    return [LogRead(name=path.name, size=0, end="", problem=said)]
 
 
 def _still_there(files: Sequence[Path], after: LogPosition) -> LogPosition | None:
@@ -82,22 +62,6 @@ def _still_there(files: Sequence[Path], after: LogPosition) -> LogPosition | Non
     except OSError:
         return after
     return after if after <= end else None
-
-
-def _is_too_old(following: Path, wanted: LogFilter) -> bool:
-    try:
-        left = begun(following)
-    except OSError:
-        return False
-    return bool(wanted.since and left and left < wanted.since - MARGIN)
-
-
-def _is_too_late(file: Path, wanted: LogFilter) -> bool:
-    try:
-        left = begun(file)
-    except OSError:
-        return False
-    return bool(wanted.until and left and left > wanted.until + MARGIN)
 
 
 def _search_file(

@@ -22,7 +22,7 @@ def torn_at(path: Path) -> int | None:
     Of a file that its server closed, only the end is read. Raise BinlogDamaged or BinlogEncrypted when it
     cannot be told.
     """
-    if _is_closed(path):
+    if is_closed(path):
         return None
     with opened(path) as scanner:
         # A file without even the event that describes it has no end to be cut at.
@@ -32,7 +32,7 @@ def torn_at(path: Path) -> int | None:
     return end if end < secure_files.size(path) else None
 
 
-def _is_closed(path: Path) -> bool:
+def is_closed(path: Path) -> bool:
     """Tell whether the last bytes are the event that a server writes last: "stopped", or what the next file
     is."""
     size = secure_files.size(path)

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from zbackup.engines.mysql.binlog.lost_log import goes_on_at
 from zbackup.engines.mysql.binlog.search_by_filter import search
-from zbackup.engines.mysql.recovery.covered_log import is_readable
+from zbackup.engines.mysql.recovery.covered_log import covered_files, is_readable
 from zbackup.engines.mysql.recovery.images import images
 from zbackup.engines.mysql.recovery.replay_bounds import find_named, paths_of
 from zbackup.model.backup import BackupFiles
@@ -43,6 +44,10 @@ class MysqlLogSearch:
             raise Refused(f"the log cannot be read: {'; '.join(newest.blockers)}")
         folded = replace(wanted, fold=newest.server.get("lower_case_table_names", "0") != "0")
         yield from search(paths_of(files), folded, told)
+
+    def goes_on_at(self, newest: BackupFiles) -> str:
+        """See engines.log_search.FileSearch."""
+        return goes_on_at(covered_files(*newest)[-1], newest.record.log_to)
 
     def images(self, files: Sequence[BackupFiles], subject: Transaction) -> Iterator[str]:
         """See engines.log_search.FileSearch."""
