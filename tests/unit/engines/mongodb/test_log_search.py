@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from zbackup.engines.mongodb.recovery.log_search import MongoLogSearch
 from zbackup.model.added_log import AddedFile
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import DatabaseError, NotRecoverable, Refused, VerificationFailed
-from zbackup.model.log_entry import LogEntry, LogFilter
+from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.progress import Silent
 from zbackup.model.record import ARCHIVED
 from zbackup.model.relocation import Relocation
@@ -86,6 +87,35 @@ def test_where_the_archived_part_has_all_that_is_wanted_no_server_is_started(
     archived(story, tmp_path, *(written(number) for number in range(6, 13)), oplog_first=own)
     found = search(story, after=after)
     assert found[-1] == 12 and bool(story.servers["log"].did) is started
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_what_is_lost_in_front_of_an_oplog_is_told_where_it_lay(
+    story: Story, tmp_path: Path, *, backwards: bool
+) -> None:
+    def at(seconds: int) -> str:
+        return f"{FIRST + seconds},1@1"
+
+    def told(**wanted: Any) -> list[str]:
+        made = MongoLogSearch(recovery=story.recovery)
+        asked = LogFilter(backwards=backwards, **wanted)
+        found = list(made.on_clone(story.files("log", story.source_record), asked))
+        problems = [each.problem for each in found if isinstance(each, LogRead) and each.problem]
+        lost = found[-1 if backwards else 0]
+        assert not problems or (isinstance(lost, LogRead) and [lost.problem] == problems and not lost.end)
+        return problems
+
+    gone = [f"what the oplog held between {at(0)} and {at(1)} is gone"]
+    assert told(follows=at(0)) == gone
+    assert told() == told(follows=at(1)) == told(follows=at(7)) == []
+    begun = ts(1).as_datetime()
+    assert told(follows=at(0), since=begun) == gone
+    assert told(follows=at(0), since=begun + timedelta(hours=1)) == []
+    archived(story, tmp_path, *(written(number) for number in range(6, 13)))
+    assert told(follows=at(0)) == gone, "of the part that comes first"
+    known = story.source_record
+    story.source_record = replace(known, server=known.server | {"oplog_first": at(6)})
+    assert told(follows=at(5)) == [f"what the oplog held between {at(5)} and {at(6)} is gone"]
 
 
 def test_who_is_not_told_how_to_reach_the_server_is_told_so(story: Story) -> None:

@@ -66,16 +66,34 @@ def search(
     """The transactions of an oplog that are wanted, in its order, and behind them what was read of it.
 
     Nothing that another one holds, if there is one that goes on `before` this one ends. `pending` is handed
-    from the one to the other.
+    from the one to the other. What is lost between its beginning and `wanted.follows` is told where it lay.
     """
     size, end = log.size()[0], OpTime.of(oplog.last(log))
     if before:
         held = OpTime.of(oplog.first(before))
         end = min(end, OpTime(held.seconds, max(0, held.increment - 1), held.term))
+    lost = _lost(log, wanted, name)
+    if not wanted.backwards:
+        yield from lost
     for entry in entries(log.raw(_question(wanted, end)), pending):
         if wanted.admits(entry):
             yield entry
     yield LogRead(name=name, size=size, end=str(end))
+    if wanted.backwards:
+        yield from lost
+
+
+def _lost(log: Oplog, wanted: LogFilter, name: str) -> list[LogRead]:
+    """The entries behind `wanted.follows` that the oplog has no more, unless all are from before what is
+    wanted."""
+    if not wanted.follows:
+        return []
+    begin, end = OpTime.of(oplog.first(log)), OpTime.parse(wanted.follows)
+    too_old = wanted.since and begin.seconds < (wanted.since - _MARGIN).timestamp()
+    if begin.ts <= end.ts or too_old:
+        return []
+    said = f"what the oplog held between {end} and {begin} is gone"
+    return [LogRead(name=name, size=0, end="", problem=said)]
 
 
 def entries(documents: Iterator[bytes], pending: Pending | None = None) -> Iterator[LogEntry]:

@@ -1,7 +1,7 @@
 """Search an oplog by a mongod: the one that runs, or one on a clone's files."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from zbackup.engines.mongodb.oplog.oplog import ServerOplog
 from zbackup.engines.mongodb.oplog.search_by_filter import Pending, live_history, search
@@ -32,11 +32,13 @@ class MongoLogSearch:
         server, name = self.recovery.server_on(files), files.record.called
         archived = archived_of(files) if ARCHIVED in files.record.server else None
         pending: Pending = {}
+        alone = archived is not None and reaches_back(archived, files.record, wanted)
+        added = wanted if alone else replace(wanted, follows="")
         if archived and wanted.backwards:
-            yield from search(archived, wanted, name)
-        if archived is None or not reaches_back(archived, files.record, wanted):
+            yield from search(archived, added, name)
+        if not alone:
             server.make_room()
             with server.temporary("open", disposable=True) as reading:
                 yield from search(ServerOplog(reading.connection), wanted, name, archived, pending)
         if archived and not wanted.backwards:
-            yield from search(archived, wanted, name, pending=pending)
+            yield from search(archived, added, name, pending=pending)
