@@ -1,11 +1,16 @@
-"""A log between a base and a moment: a temporary table, an import, GTIDs, a reset, three origins."""
+"""A log between a base and a moment: a temporary table, an import, GTIDs, a purge, a reset, three origins."""
 
+import json
 import os
+import re
+from collections.abc import Iterator
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 
-from tests.system.house import House, checksums, next_second
+from tests.lab.pool import create_pool, run
+from tests.system.house import House, checksums, local, next_second
 from tests.system.portrait import Portrait, portrait
 
 VARIANTS = ("mariadb-10.11",)
@@ -133,6 +138,65 @@ def test_gtids_that_were_switched_on_after_the_base(house: House) -> None:
 
 
 @pytest.mark.told_with("mariadb-10.11", "mysql-9.7-no-gtid")
+class TestPurged:
+    """Files of the log that the server purged before a backup had them: what they held, nobody can tell."""
+
+    @pytest.fixture
+    def config(self, house: House) -> Iterator[Path]:
+        """With an account that may undo, and a destination."""
+        server, secret, vault = house.server, house.home / "copy-password", create_pool()
+        server.sql("CREATE USER zcopy@localhost IDENTIFIED BY 'copy-secret'")
+        server.sql("GRANT ALL ON shop.* TO zcopy@localhost")
+        secret.write_text("copy-secret")
+        secret.chmod(0o600)
+        run("zfs", "create", f"{vault.name}/vault")
+        yield house.configure(
+            "purged",
+            copy_back={"user": "zcopy", "password": {"file": str(secret)}},
+            ship=[{"name": "vault", "to": f"zfs:{vault.name}/vault", "initial": "allow"}],
+        )
+        vault.destroy()
+
+    def test_who_searches_the_log_is_told_that_some_is_lost(self, house: House, config: Path) -> None:
+        """A drop and an exchange of two columns lie there, of which nothing else tells."""
+        server = house.server
+        server.sql("CREATE TABLE shop.crossed (id INT PRIMARY KEY, a INT, b INT) ENGINE=InnoDB")
+        server.sql("INSERT INTO shop.crossed VALUES (1, 10, 20)")
+        _doom(house)
+        before = next_second()
+        server.sql("UPDATE shop.crossed SET a = 11")
+        house.snapshot()
+        assert house.zb("ship", config=config).rc == 0
+        _doom(house)
+        server.sql("ALTER TABLE shop.crossed RENAME COLUMN a TO c, RENAME COLUMN b TO a")
+        server.sql("ALTER TABLE shop.crossed RENAME COLUMN c TO b")
+        for _ in range(3):
+            server.sql("FLUSH BINARY LOGS")
+        name = _updated(house)
+        server.sql(f"PURGE BINARY LOGS TO '{_log_files(house)[-1]}'")
+        # MariaDB keeps those that its crash recovery would begin with.
+        left = _log_files(house)[0]
+        server.sql("UPDATE shop.customers SET email = CONCAT('purged', id)")
+        self._look(house, config, before, name, left)
+        house.snapshot()
+        self._look(house, config, before, name, left)
+        assert house.zb("ship", config=config).rc == 0
+        self._look(house, config, before, name, left, "--at", "vault")
+
+    def _look(self, house: House, config: Path, before: datetime, name: str, left: str, *at: str) -> None:
+        held, place = house.names(), ("--from", *at[1:]) if at else ()
+        for words in (
+            ("log", *at),
+            ("restore", "--before-drop", "shop.doomed", *place, "--name", "never", "--yes"),
+            *(() if at else [("undo", name, "--yes")]),
+        ):
+            said = house.zb(*words, "-q", config=config).refused(9)
+            assert re.search(rf"the log held between \S+:\d+ and {left}( \(. files?\))? is gone", said), said
+        assert house.zb("log", *at, "--until", local(before), config=config).rc == 0
+        assert house.names() == held
+
+
+@pytest.mark.told_with("mariadb-10.11", "mysql-9.7-no-gtid")
 class TestReset:
     """A log that was reset is another log."""
 
@@ -158,6 +222,23 @@ class TestReset:
         with house.clone(report) as clone:
             assert checksums(clone, list(sums)) == sums
         house.destroy("after-reset")
+
+
+def _doom(house: House) -> None:
+    house.server.sql("CREATE TABLE shop.doomed (id INT PRIMARY KEY) ENGINE=InnoDB")
+    house.server.sql("INSERT INTO shop.doomed VALUES (1)")
+    house.server.sql("DROP TABLE shop.doomed")
+
+
+def _updated(house: House) -> str:
+    """The transaction that a backup holds, and that is to be undone."""
+    shown = house.zb("log", "--table", "shop.crossed", "--kind", "update", "--json").succeeded
+    entry = json.loads(shown.splitlines()[-2])["transaction"]
+    return str(entry["gtid"] or entry["start"])
+
+
+def _log_files(house: House) -> list[str]:
+    return [str(row[0]) for row in house.server.sql("SHOW BINARY LOGS")]
 
 
 def _write(source: House, text: str, replica: House) -> None:

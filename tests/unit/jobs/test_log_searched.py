@@ -16,9 +16,11 @@ from zbackup.jobs.restore.search_log import in_one_backup, require_all_read, sea
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.clone import Clone
 from zbackup.model.errors import DatabaseError, NotRecoverable, Refused, VerificationFailed, ZbackupError
-from zbackup.model.log import LogSpan
+from zbackup.model.log import LogSpan, Transaction
 from zbackup.model.log_entry import LogFilter, LogRead, Told
 from zbackup.model.relocation import Relocation
+from zbackup.model.target import BeforeTransaction
+from zbackup.model.transaction_name import parse_transaction
 
 LIVE, STORED = Relocation((("/live", "/live"),)), Relocation(())
 BACKUPS = [made(n, at_hour(n), log=("old" if n < 3 else "new", n, n)) for n in (1, 2, 3, 4)]
@@ -43,11 +45,13 @@ class Host:
         self.failing: dict[str, Exception] = {}
         self.locked, self.clones, self.after = False, list[Clone](), list[str]()
         self.told: list[tuple[object, ...]] = []
+        self.follows = list[str]()
+        self.ended: Exception | bool = False
         self.up_to_date = 0
 
     @property
     def search(self) -> Any:
-        return SimpleNamespace(history=self._history)
+        return SimpleNamespace(history=self._history, goes_on_at=self._goes_on_at, check_name=lambda _: None)
 
     @property
     def ctx(self) -> Context:
@@ -76,6 +80,11 @@ class Host:
             raise self.span
         return self.span
 
+    def _goes_on_at(self, newest: BackupFiles) -> str:
+        if isinstance(self.ended, Exception):
+            raise self.ended
+        return "the next file" if self.ended else newest.record.log_to
+
     def _bring(self, _: object) -> None:
         self.up_to_date += 1
 
@@ -84,6 +93,7 @@ class Host:
     ) -> Iterator[Any]:
         names = ["live" if part.where == LIVE else part.record.backup for part in parts] or ["server"]
         self.after.append(wanted.after)
+        self.follows.append(wanted.follows)
         for name in names:
             if name in self.failing:
                 raise self.failing[name]
@@ -148,6 +158,77 @@ def test_one_log_that_cannot_be_read_keeps_no_other_from_it(files: Host, failure
     ]
     gone = isinstance(failure, OSError)
     assert reads[0].problem == ("odd; if it was purged or pruned just now, try again" if gone else "odd")
+
+
+ENDS = {number: f"binlog.{number:06}:100" for number in range(1, 10)}
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_what_a_server_purged_between_two_logs_is_asked_for(files: Host, *, backwards: bool) -> None:
+    """What leads on is taken for another log then, that of the server itself as well."""
+
+    def follows(**wanted: Any) -> list[str]:
+        files.follows.clear()
+        files.read(LogFilter(backwards=backwards, **wanted))
+        return files.follows[::-1] if backwards else files.follows
+
+    assert follows() == ["", ENDS[2]]
+    assert follows(until=at_hour(2)) == ["", ""], "all of that is in a backup"
+    assert follows(until=at_hour(2.5)) == ["", ENDS[2]]
+    files.ended = True
+    assert follows() == ["", "the next file"]
+    for failure in (NotRecoverable("no files"), OSError("odd")):
+        files.ended = failure
+        assert follows() == ["", ENDS[2]]
+    files.ended = False
+    files.span = LogSpan("binlog.000009:4", "binlog.000009:90")
+    assert follows() == ["", ENDS[2], ENDS[4]]
+    assert follows(until=at_hour(4)) == ["", ENDS[2], ""]
+    files.span = NotRecoverable("it was reset")
+    assert follows() == ["", ENDS[2], ENDS[4]], "its files tell"
+    files.backups[2:] = [made(n, at_hour(n), log=("new", 1, n)) for n in (3, 4)]
+    assert follows() == ["", "", ENDS[4]], "its numbers begin again"
+    record = replace(BACKUPS[2].record, server_uuid="another")
+    files.backups[2:] = [replace(BACKUPS[2], record=record)]
+    files.span = LogSpan("binlog.000003:4", "binlog.000006:90")
+    assert follows() == ["", ""]
+    assert follows(after="binlog.000003:9", follows="here") == ["here"]
+
+
+def test_behind_a_transaction_its_own_log_is_asked_for_from_there_on(files: Host) -> None:
+    transaction = Transaction(start="binlog.000002:50", end="binlog.000002:60", committed=at_hour(2))
+
+    def follows(*logs: str) -> list[str]:
+        files.follows.clear()
+        name = parse_transaction(transaction.start)
+        subject = BeforeTransaction(name=name, transaction=transaction, logs=frozenset(logs))
+        list(search_log.search_behind(files.ctx, subject, frozenset({"ddl"})))
+        return files.follows
+
+    assert follows("old") == [transaction.end, ENDS[2]]
+    assert follows("new") == ["", transaction.end]
+    files.span = LogSpan("binlog.000009:4", "binlog.000009:90")
+    assert follows("new") == ["", transaction.end, ENDS[4]]
+    assert follows("old") == [transaction.end, ENDS[2], ENDS[4]]
+    assert follows(known_logs.UNKNOWN) == ["", ENDS[2], ""]
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_what_an_oplog_dropped_between_two_backups_is_asked_for(servers: Host, *, backwards: bool) -> None:
+    def follows(**wanted: Any) -> list[str]:
+        servers.follows.clear()
+        servers.read(LogFilter(backwards=backwards, **wanted))
+        return servers.follows[::-1] if backwards else servers.follows
+
+    assert follows() == ["", ENDS[1], ENDS[2], ENDS[3]]
+    assert follows(until=at_hour(2)) == ["", ENDS[1], "", ""]
+    assert follows(since=SINCE) == [ENDS[2], ENDS[3]], "though what is in front is not read"
+    servers.backups[:] = [made(n, at_hour(n), log=("log", first, n)) for n, first in ((2, 1), (3, 2), (6, 6))]
+    servers.span = LogSpan("binlog.000005:4", "binlog.000009:90")
+    assert follows() == ["", "", ENDS[3]], "the newest holds nothing that the server has no more"
+    servers.begun = SINCE
+    assert follows(since=SINCE) == [""]
+    assert follows(after="7,1@1", follows="6,1@1") == ["6,1@1"]
 
 
 def test_nothing_is_searched_where_no_finished_backup_says_where_the_log_is(files: Host) -> None:

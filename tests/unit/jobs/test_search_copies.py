@@ -94,6 +94,7 @@ class Searched:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *backups: Backup, here: str = "") -> None:
         self.read: list[tuple[str, str]] = []
+        self.follows: dict[str, str] = {}
         self.ends = {"backup-3": "binlog.000003:100", "backup-4": ""}
         place = SimpleNamespace(address="zfs:vault/b", here=here, connect=lambda: nullcontext(session))
         self.unreadable: tuple[tuple[str, str], ...] = ()
@@ -116,6 +117,7 @@ class Searched:
     def _in_one(self, _: object, __: object, backup: Backup, wanted: LogFilter) -> Iterator[LogRead]:
         name = backup.record.backup
         self.read.append((name, wanted.after))
+        self.follows[name] = wanted.follows
         yield LogRead(name=name, size=1, end=self.ends.get(name, f"{name}'s end"))
 
 
@@ -140,6 +142,29 @@ def test_the_fewest_backups_are_fetched_that_hold_what_is_wanted(monkeypatch: py
     assert search_copies._until(unknown) == at_hour(3)
     with pytest.raises(NotRecoverable, match="no backup at zfs:vault/b holds a log"):
         host.search(since=at_hour(9))
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_what_was_purged_between_two_backups_that_are_left_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, *, backwards: bool
+) -> None:
+    """Those in between, which held it, are gone; or what leads on was taken for another log."""
+    kept = [made(n, at_hour(n), log=(log, first, n)) for log, first, n in KEPT]
+    host = Searched(monkeypatch, *kept)
+
+    def follows(**wanted: Any) -> dict[str, str]:
+        host.follows.clear()
+        host.search(backwards=backwards, **wanted)
+        return {name: end for name, end in host.follows.items() if end}
+
+    lost = {"backup-6": "binlog.000002:100", "backup-9": "binlog.000006:100"}
+    assert follows() == lost
+    assert follows(since=at_hour(3)) == lost, "it is wanted though the backup in front of it is not read"
+    assert follows(until=at_hour(6)) == {"backup-6": "binlog.000002:100"}
+    assert follows(until=at_hour(2)) == {}
+
+
+KEPT = (("old", 1, 2), ("new", 4, 4), ("new", 4, 6), ("new", 8, 9), ("newest", 1, 11))
 
 
 @pytest.mark.parametrize("backwards", [False, True])

@@ -1,7 +1,7 @@
 """What was altered since a transaction."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -19,10 +19,11 @@ from zbackup.jobs.restore import search_log
 from zbackup.jobs.restore.known_logs import UNKNOWN, KnownLog
 from zbackup.jobs.restore.search_log import search_behind
 from zbackup.jobs.undo.undo import altered_by
-from zbackup.model.backup import BackupFiles
+from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.errors import Refused
 from zbackup.model.log import Transaction
 from zbackup.model.log_entry import Kind, LogEntry, LogFilter, LogRead, Touched
+from zbackup.model.record import Record
 from zbackup.model.relocation import Relocation
 from zbackup.model.target import BeforeTransaction
 from zbackup.model.transaction_name import parse_transaction
@@ -54,8 +55,13 @@ def test_a_log_that_was_not_read_whole_proves_nothing() -> None:
         altered_by([read], ZONE)
 
 
-def write(directory: Path, log_id: str, *done: tuple[int, str]) -> tuple[KnownLog, list[Transaction]]:
-    """Write a log of one file: statements, each with its commit time in microseconds; "" changes rows."""
+def write(
+    directory: Path, log_id: str, *done: tuple[int, str], number: int = 1, held: bool = False
+) -> tuple[KnownLog, list[Transaction]]:
+    """Write a log of one file: statements, each with its commit time in microseconds; "" changes rows.
+
+    With `held`, a backup holds it.
+    """
     builder, where = Builder(), directory / (log_id or "of-nobody")
     for committed, text in done:
         if text:
@@ -63,13 +69,31 @@ def write(directory: Path, log_id: str, *done: tuple[int, str]) -> tuple[KnownLo
         else:
             transaction(builder, committed, (30, "shop.orders"))
     where.mkdir()
-    file = where / "binlog.000001"
+    file = where / f"binlog.{number:06}"
     file.write_bytes(builder.data)
-    (where / "binlog.index").write_text("/srv/log/binlog.000001\n")
+    (where / "binlog.index").write_text(f"/srv/log/{file.name}\n")
     server = {"log_bin_basename": "/srv/log/binlog", "log_bin_index": "/srv/log/binlog.index"}
-    files = BackupFiles(replace(PLAIN, server=server), Relocation((("/srv/log", str(where)),)))
+    record = replace(PLAIN, server=server, log_id=log_id, log_from=f"{file.name}:4")
+    record = replace(record, log_to=f"{file.name}:{len(builder.data)}")
+    files = BackupFiles(record, Relocation((("/srv/log", str(where)),)))
+    backups = (Stored(record, files),) if held else ()
     found = [each.transaction for each in search([file], LogFilter()) if isinstance(each, LogEntry)]
-    return KnownLog(log_id, [files]), found
+    return KnownLog(log_id, [files], backups=cast(tuple[Backup, ...], backups)), found
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A backup whose files are at hand."""
+
+    record: Record
+    here: BackupFiles
+
+    @property
+    def createtxg(self) -> int:
+        return int(self.record.log_from.rpartition(":")[0].rpartition(".")[2])
+
+    def files(self, _: object) -> BackupFiles:
+        return self.here
 
 
 def altered(
@@ -84,7 +108,8 @@ def altered(
 
     monkeypatch.setattr(search_log, "known_logs", known)
     progress = SimpleNamespace(phase=lambda *_: None, advance=lambda *_: None)
-    made = SimpleNamespace(instance="shop", catalog=lambda: None, progress=progress)
+    catalog = SimpleNamespace(all_datasets=())
+    made = SimpleNamespace(instance="shop", catalog=lambda: catalog, progress=progress)
     made.log_search = MysqlLogSearch(flavor="mysql")
     transaction, log_id = subject
     name = parse_transaction(transaction.start)
@@ -118,6 +143,23 @@ def test_in_a_log_that_nothing_orders_whatever_may_be_later_is_altered_since(
         assert list(altered(monkeypatch, (subject, "log"), *logs)) == ["shop.orders", "shop.customers"]
     unknown, (*_, subject, _) = write(tmp_path, UNKNOWN, *done, (5, ""), (9, "DROP TABLE customers"))
     assert list(altered(monkeypatch, (subject, UNKNOWN), unknown)) == ["shop.orders", "shop.customers"]
+
+
+def test_where_log_behind_it_was_purged_nothing_is_proven(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two columns that changed their names there would be written crosswise."""
+    log, [subject] = write(tmp_path, "log", (5, ""), number=4, held=True)
+    for log_id, number, between in (
+        (UNKNOWN, 9, r" \(4 files\)"),
+        ("new", 6, r" \(1 file\)"),
+        ("next", 5, ""),
+    ):
+        later, [own] = write(tmp_path, log_id, (7, ""), number=number, held=log_id != UNKNOWN)
+        gone = rf"between binlog.000004:\d+ and binlog.00000{number}{between} is gone"
+        with pytest.raises(Refused, match=gone):
+            altered(monkeypatch, (subject, "log"), later, log)
+        assert altered(monkeypatch, (own, log_id), later, log) == {}, "it lies in front of that one"
 
 
 def test_where_the_server_s_own_log_was_not_read_nothing_is_proven(

@@ -23,6 +23,7 @@ from zbackup.model.errors import NotRecoverable
 from zbackup.model.log_entry import LogFilter, LogRead
 from zbackup.plan.clones.clone_name import copy_name, search_name
 from zbackup.plan.recovery.before_transaction import covering, with_known_log
+from zbackup.plan.recovery.lost_log import lost_behind
 
 
 def search_copies(ctx: Context, destination: ShipDestination, wanted: LogFilter) -> Iterator[Found]:
@@ -35,7 +36,8 @@ def search_copies(ctx: Context, destination: ShipDestination, wanted: LogFilter)
         there = archived_copies(session, session.copies().to_restore())
         note_unreadable(ctx, there.copies.unreadable)
         lacking = _lacking(destination, there, wanted)
-        backups = _needed(there.with_holders, wanted)
+        held = _holding(there.with_holders)
+        backups = _needed(held, wanted)
         if not (backups or lacking):
             raise NotRecoverable(f"no backup at {destination.adapter.address} holds a log")
         if wanted.backwards:
@@ -43,8 +45,10 @@ def search_copies(ctx: Context, destination: ShipDestination, wanted: LogFilter)
         ends: dict[str, str] = {}
         for backup in sooner(backups, wanted):
             known = "" if wanted.backwards else ends.get(backup.record.log_id, "")
+            before = lost_behind(backup, held, wanted.until)
+            asked = replace(wanted, after=known, follows=before.record.log_to if before else "")
             with _brought(ctx, destination, session, there, backup) as (at, catalog):
-                for each in in_one_backup(at, catalog, catalog.backups[-1], replace(wanted, after=known)):
+                for each in in_one_backup(at, catalog, catalog.backups[-1], asked):
                     if isinstance(each, LogRead):
                         ends[backup.record.log_id] = each.end or known
                     yield each
@@ -61,13 +65,18 @@ def _lacking(destination: ShipDestination, there: ArchivedCopies, wanted: LogFil
     return [LogRead(name=destination.adapter.address, size=0, end="", problem=said)]
 
 
-def _needed(copies: Copies, wanted: LogFilter) -> list[Backup]:
-    """The fewest backups of each log that hold all that any does, but those from before what is wanted."""
+def _holding(copies: Copies) -> list[Backup]:
+    """The fewest backups of each log that hold all that any does."""
     holders = with_known_log(copies.backups)
     found: list[Backup] = []
     for log_id in dict.fromkeys(b.record.log_id for b in holders):
         found += covering([b for b in holders if b.record.log_id == log_id])
-    return [b for b in found if not wanted.since or _until(b) >= wanted.since]
+    return found
+
+
+def _needed(held: Sequence[Backup], wanted: LogFilter) -> list[Backup]:
+    """The backups among these that are not from before what is wanted."""
+    return [b for b in held if not wanted.since or _until(b) >= wanted.since]
 
 
 def _until(backup: Backup) -> datetime:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from zbackup.catalog.local import Catalog
 from zbackup.engines.log_search import FileSearch, ServerSearch
@@ -9,7 +10,7 @@ from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.lifecycle import working_on
 from zbackup.jobs.clones.temporary import log_clone
 from zbackup.jobs.context import Context, live_files
-from zbackup.jobs.restore.known_logs import UNKNOWN, known_logs
+from zbackup.jobs.restore.known_logs import UNKNOWN, KnownLog, known_logs
 from zbackup.jobs.restore.locate_transaction import search_by_name
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.clone import Clone
@@ -19,6 +20,7 @@ from zbackup.model.log_entry import Kind, LogEntry, LogFilter, LogRead
 from zbackup.model.target import BeforeTransaction
 from zbackup.plan.clones.clone_name import search_name
 from zbackup.plan.recovery.coverage import log_known
+from zbackup.plan.recovery.lost_log import lost_behind, newest
 
 Found = LogEntry | LogRead
 
@@ -42,9 +44,10 @@ def search_log(ctx: Context, wanted: LogFilter) -> Iterator[Found]:
     lacking = [] if _in_backups(catalog, wanted) else [_not_read(ctx, wanted, why) for why in unread]
     if wanted.backwards:
         yield from lacking
-    logs = logs[:1] if wanted.after else logs
-    for log in logs if wanted.backwards else reversed(logs):
-        yield from _in_files(ctx, search, log.files, wanted)
+    chosen = logs[:1] if wanted.after else logs
+    for log in chosen if wanted.backwards else reversed(chosen):
+        follows = wanted.follows if wanted.after else _follows(search, catalog, log, logs, wanted.until)
+        yield from _in_files(ctx, search, log.files, replace(wanted, follows=follows))
     if not wanted.backwards:
         yield from lacking
 
@@ -57,13 +60,15 @@ def search_behind(ctx: Context, subject: BeforeTransaction, kinds: frozenset[Kin
     """
     search = search_by_name(ctx, subject.name)
     unread: list[str] = []
-    logs = list(known_logs(ctx, ctx.catalog(), unread=unread.append))
-    by_order = LogFilter(kinds=kinds, after=subject.transaction.end)
+    catalog, end = ctx.catalog(), subject.transaction.end
+    logs = list(known_logs(ctx, catalog, unread=unread.append))
+    by_order = LogFilter(kinds=kinds, after=end, follows=end)
     by_time = LogFilter(kinds=kinds, since=subject.transaction.committed)
     for log in reversed(logs):
         # A log of which no backup holds the beginning may be another one by now.
         own = log.id != UNKNOWN and log.id in subject.logs
-        yield from _in_files(ctx, search, log.files, by_order if own else by_time)
+        follows = "" if log.id in subject.logs else _follows(search, catalog, log, logs)
+        yield from _in_files(ctx, search, log.files, by_order if own else replace(by_time, follows=follows))
     yield from (_not_read(ctx, by_time, why) for why in unread)
 
 
@@ -100,6 +105,28 @@ def require_all_read(reads: Sequence[LogRead]) -> None:
     raise failure(f"not all of the log was read: {said}")
 
 
+def _follows(
+    search: FileSearch,
+    catalog: Catalog,
+    log: KnownLog,
+    logs: Sequence[KnownLog],
+    until: datetime | None = None,
+) -> str:
+    """Return where the log in front of this one went on, if some may be lost between the two; else "".
+
+    A log that goes on is taken for another one when what leads up to it was purged. Of one of which no backup
+    holds the beginning, its files tell whether that is so.
+    """
+    others = [backup for each in logs if each is not log for backup in each.backups]
+    before = lost_behind(log.backups[-1], others, until) if log.backups else newest(others, until)
+    if before is None:
+        return ""
+    try:
+        return search.goes_on_at(before.files(catalog.all_datasets))
+    except (ZbackupError, OSError):
+        return before.record.log_to
+
+
 def _in_files(
     ctx: Context, search: FileSearch, files: Sequence[BackupFiles], wanted: LogFilter
 ) -> Iterator[Found]:
@@ -129,16 +156,28 @@ def _through_servers(
     ctx: Context, search: ServerSearch, catalog: Catalog, wanted: LogFilter
 ) -> Iterator[Found]:
     """Tell what the running server has, and what only a backup's files hold."""
-    if wanted.backwards:
+    if wanted.after:
         yield from _live(ctx, search, wanted)
-    after = wanted.after
-    for backup in () if after else sooner(_needed(ctx, catalog, wanted), wanted):
-        for each in _locked(ctx, _on_a_clone(ctx, search, catalog, backup, replace(wanted, after=after))):
+        return
+    held = [backup for log in known_logs(ctx, catalog) for backup in log.backups]
+    older = _older(ctx, catalog, held, wanted)
+    own = replace(wanted, follows=_end(newest(older, wanted.until)))
+    if wanted.backwards:
+        yield from _live(ctx, search, own)
+    after = ""
+    for backup in sooner(_needed(older, wanted), wanted):
+        front = _end(lost_behind(backup, held, wanted.until))
+        asked = replace(wanted, after=after, follows=front)
+        for each in _locked(ctx, _on_a_clone(ctx, search, catalog, backup, asked)):
             if isinstance(each, LogRead) and not wanted.backwards:
-                after = each.end
+                after = each.end or after
             yield each
     if not wanted.backwards:
-        yield from _live(ctx, search, replace(wanted, after=after))
+        yield from _live(ctx, search, replace(own, after=after))
+
+
+def _end(backup: Backup | None) -> str:
+    return backup.record.log_to if backup else ""
 
 
 def _live(ctx: Context, search: ServerSearch, wanted: LogFilter) -> Iterator[Found]:
@@ -160,24 +199,25 @@ def _in_backups(catalog: Catalog, wanted: LogFilter) -> bool:
     return wanted.until is not None and any(b.finished and b.reaches(wanted.until) for b in catalog.backups)
 
 
-def _needed(ctx: Context, catalog: Catalog, wanted: LogFilter) -> list[Backup]:
-    """The backups that hold what the running server's log has no more of what is wanted."""
-    found: list[Backup] = []
-    for log in known_logs(ctx, catalog):
-        found += log.backups
+def _older(ctx: Context, catalog: Catalog, held: Sequence[Backup], wanted: LogFilter) -> list[Backup]:
+    """The backups that hold log which the running server has no more; none where it has all that is
+    wanted."""
     try:
-        newest = max((b for b in catalog.backups if log_known(b.record)), key=lambda b: b.createtxg)
-        live = ctx.log_reader.live_log(newest.files(catalog.all_datasets), live_files(catalog.datasets))
+        last = max((b for b in catalog.backups if log_known(b.record)), key=lambda b: b.createtxg)
+        live = ctx.log_reader.live_log(last.files(catalog.all_datasets), live_files(catalog.datasets))
     except ZbackupError:
         live = None
-    if live is not None:
-        begun = ctx.log_reader.written(live.first)
-        if begun and wanted.since and begun <= wanted.since:
-            return []
-        found = [b for b in found if position_of(b.record.log_from) < position_of(live.first)]
-    if wanted.since:
-        found = [b for b in found if b.record.taken >= wanted.since]
-    return found
+    if live is None:
+        return list(held)
+    begun = ctx.log_reader.written(live.first)
+    if begun and wanted.since and begun <= wanted.since:
+        return []
+    return [b for b in held if position_of(b.record.log_from) < position_of(live.first)]
+
+
+def _needed(older: Sequence[Backup], wanted: LogFilter) -> list[Backup]:
+    """The backups among these that are not from before what is wanted."""
+    return [b for b in older if not wanted.since or b.record.taken >= wanted.since]
 
 
 def _locked(ctx: Context, found: Iterator[Found]) -> Iterator[Found]:
