@@ -1,6 +1,7 @@
 """A log that is followed, also while its server begins it anew."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -27,7 +28,7 @@ class Followed:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, stored: list[Any], *news: list[Any]) -> None:
         self.news: Iterator[list[Any]] = iter(news)
         self.asked, self.notes, self.naps = list[str](), list[str](), list[float]()
-        self.shown = list[Any]()
+        self.shown, self.follows = list[Any](), list[str]()
         monkeypatch.setattr(log, "search_log", lambda *_: stored)
         monkeypatch.setattr(log, "_further", lambda _: self._further)
         monkeypatch.setattr(log, "time", SimpleNamespace(sleep=self.naps.append))
@@ -38,6 +39,7 @@ class Followed:
 
     def _further(self, wanted: LogFilter) -> list[Any]:
         self.asked.append(wanted.after)
+        self.follows.append(wanted.follows)
         return next(self.news, [DAMAGED])
 
 
@@ -62,6 +64,18 @@ def test_that_a_log_was_begun_anew_is_told_once(monkeypatch: pytest.MonkeyPatch)
     found = Followed(monkeypatch, [read("binlog.000007:800")], *([read(end)] for end in ends))
     assert found.asked == ["binlog.000007:800", *ends]
     assert found.notes == ["the server began its log again, which is shown from its beginning"]
+
+
+def test_what_was_not_read_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log of which files were purged before they were read is not shown as if it were all."""
+    gone = LogRead(name="binlog.000009", size=0, end="", problem="binlog.000008 is gone")
+    sealed = LogRead(name="binlog.000009", size=9, end="binlog.000009:4", problem="it is encrypted")
+    cut = replace(sealed, problem="it ends within an event", torn=True)
+    news = [[gone, read("binlog.000009:90")], [gone, sealed], [sealed, cut, entry(1)]]
+    stored = [replace(gone, problem="binlog.000006 is gone"), read("binlog.000007:800")]
+    found = Followed(monkeypatch, stored, *news, [stored[0]])
+    assert found.shown == [*stored, gone, sealed, entry(1)]
+    assert found.follows == found.asked
 
 
 def followed(host: Host, monkeypatch: pytest.MonkeyPatch, looks: int) -> list[str]:

@@ -21,20 +21,24 @@ POLL_S = 0.5
 
 def follow(ctx: Context, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
     """All that is wanted, and then what comes, until somebody interrupts it."""
-    after = ""
+    after, told = "", {""}
     for each in search_log(ctx, wanted):
         if isinstance(each, LogRead):
             after = each.end or after
+            told.add(each.problem)
         yield each
     further = _further(ctx)
     while True:
         time.sleep(POLL_S)
-        for each in further(replace(wanted, after=after)):
+        for each in further(replace(wanted, after=after, follows=after)):
             if isinstance(each, LogEntry):
                 yield each
             elif each.damaged:
                 raise VerificationFailed(each.problem)
             else:
+                if each.problem not in told and not each.torn:
+                    told.add(each.problem)
+                    yield each
                 if each.end and position_of(each.end) < position_of(after):
                     ctx.progress.note("the server began its log again, which is shown from its beginning")
                 after = each.end or after
