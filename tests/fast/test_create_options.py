@@ -13,6 +13,7 @@ from tests.fast.server import FakeRecovery
 from tests.fast.test_reconcile import unfinished
 from tests.fast.world import CLONES, World
 from zbackup.jobs.backup.snapshot import snapshot
+from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.clone_datasets import describe, find_clone
 from zbackup.jobs.clones.lifecycle import CloneStatus
 from zbackup.jobs.context import Context
@@ -20,10 +21,13 @@ from zbackup.jobs.dev_clones import create as room
 from zbackup.jobs.dev_clones.create import CreateOptions, create, plan_create, plan_source
 from zbackup.jobs.dev_clones.mongodb_member import plan_member
 from zbackup.jobs.dev_clones.snapshot import snapshot as snapshot_clone
+from zbackup.model.clone import Clone
 from zbackup.model.cloning import Mask, Source
 from zbackup.model.errors import ConfigError, NotFound, Refused, Taken, UsageError
 from zbackup.model.moment import Moment
 from zbackup.model.recovery import Limits
+from zbackup.model.snapshot import Dataset
+from zbackup.model.switch import Coming, Leaving, Switch
 
 DEV = CreateOptions(name="dev")
 REPLICA = CreateOptions(name="dev", as_replica=True)
@@ -139,6 +143,27 @@ def test_a_name_that_is_taken_is_refused_and_a_leftover_is_not(world: World, ctx
     (made,) = make(ctx, CreateOptions(name="left"))
     assert made.clone.state == "ready"
     assert "removing what a killed run left of left" in world.notes
+
+
+def test_a_switch_that_began_while_a_leftover_was_removed_is_seen(
+    world: World, ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is destroyed may be large: of whom the datasets are is looked at again."""
+    (other,) = make(ctx)
+    unfinished(ctx, "left", kind="dev")
+    leaving = (Leaving(name="tank/db", guid=1, mountpoint="/a"),)
+    coming = (Coming(number=0, name="tank/db", guid=3, mountpoint="/a", origin=4, owner=1),)
+    intent = Switch(at=world.now, suffix="-before-1", roots=("tank/db",), leaving=leaving, coming=coming)
+    destroy = clone_datasets.destroy
+
+    def slow(ctx: Context, clone: Clone, dataset: Dataset) -> None:
+        destroy(ctx, clone, dataset)
+        describe(ctx, replace(other.clone, state="switching", switch=intent))
+
+    monkeypatch.setattr(clone_datasets, "destroy", slow)
+    with pytest.raises(Refused, match="a switch of shop to dev is under way"):
+        make(ctx, CreateOptions(name="left"))
+    assert find_clone(ctx, "left") is None
 
 
 def test_what_cannot_be_read_or_is_no_clone_keeps_its_name(world: World, ctx: Context) -> None:

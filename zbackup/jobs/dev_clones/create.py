@@ -143,7 +143,7 @@ def _require_ports(ctx: Context, options: CreateOptions, others: list[tuple[Clon
         require_free_ports(ctx, options.count, others)
 
 
-def _create(ctx: Context, name: str, options: CreateOptions, clones: Clones) -> CloneStatus:
+def _create(ctx: Context, name: str, options: CreateOptions, clones: Clones | None) -> CloneStatus:
     if options.moment:
         finish = Finish(
             begin=lambda clone: _begin(ctx, replace(clone, replayed=True), options),
@@ -277,10 +277,11 @@ def _require_nobodys(ctx: Context, name: str) -> None:
 
 
 @contextmanager
-def _own_name(ctx: Context, name: str) -> Iterator[tuple[str, Clones]]:
+def _own_name(ctx: Context, name: str) -> Iterator[tuple[str, Clones | None]]:
     """Nobody else works on a clone of this name, and there is none; "" for the next free one.
 
-    What a killed run left of it is removed. With it come the clones below the instance's clones dataset.
+    What a killed run left of it is removed. With it come the clones below the instance's clones dataset: see
+    _clear().
     """
     passed: set[str] = set()
     with ExitStack() as held:
@@ -298,12 +299,13 @@ def _own_name(ctx: Context, name: str) -> Iterator[tuple[str, Clones]]:
         yield wanted, clones
 
 
-def _clear(ctx: Context, name: str) -> Clones:
+def _clear(ctx: Context, name: str) -> Clones | None:
     """Make sure that the name is free; a leftover of ours is removed: its maker held the lock we hold now.
 
-    Returns what is below the instance's clones dataset, as it was before.
+    Returns what is below the instance's clones dataset; None where something was removed: that may take long,
+    and somebody may have begun a switch meanwhile.
     """
-    listings = list_everywhere(ctx)
+    listings, removed = list_everywhere(ctx), False
     require_readable(listings, name)
     for clone, dataset in readable(listings):
         if clone.name not in (name, log_name(name)):
@@ -312,8 +314,9 @@ def _clear(ctx: Context, name: str) -> Clones:
             raise _taken(dataset.name, clone.name)
         ctx.progress.note(f"removing what a killed run left of {clone.name}")
         clone_datasets.destroy(ctx, clone, dataset)
+        removed = True
     _require_nobodys(ctx, name)
-    return listings[0]
+    return None if removed else listings[0]
 
 
 def _taken(dataset: str, name: str) -> Taken:
