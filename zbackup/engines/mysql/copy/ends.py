@@ -46,7 +46,11 @@ class Ends:
 
 
 def on_both(ends: Ends, in_clone: bytes, in_production: bytes) -> tuple[list[Row], list[Row]]:
-    """Ask both servers at once. Who stops meanwhile, as by Ctrl-C, does not wait for the clone's answer."""
+    """Ask both servers at once.
+
+    Whatever fails, be it Ctrl-C or an error of either, ends the clone's session, so that nobody waits for its
+    answer.
+    """
     with ThreadPoolExecutor(max_workers=1) as other:
         there = other.submit(ends.clone.read, in_clone)
         try:
