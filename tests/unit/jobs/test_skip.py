@@ -66,6 +66,15 @@ def test_a_log_that_is_not_read_whole_tells_nothing(monkeypatch: pytest.MonkeyPa
         )
 
 
+def test_log_that_is_lost_in_front_of_it_has_no_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = LogRead(name="binlog.000012", size=0, end="", problem="binlog.000011 is gone")
+    found, _ = planned(monkeypatch, lost, entry(SUBJECT, "shop.orders"))
+    assert found == LeftOut(transaction=SUBJECT, tables=("shop.orders",))
+    for log in ([entry(SUBJECT, "shop.orders"), lost], [lost]):
+        with pytest.raises(Refused, match=r"binlog\.000011 is gone"):
+            planned(monkeypatch, *log)
+
+
 def test_it_has_to_be_applied_and_not_the_last() -> None:
     assert skip.require_within(PLAN, SUBJECT) == REPLAY.last_applied
     for start, why in ((5000, "use --before u:41"), (5100, "^u:41 is not before the target anyway")):

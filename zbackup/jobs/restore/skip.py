@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from itertools import dropwhile
 
 from zbackup.engines.log_search import ServerSearch
 from zbackup.jobs.context import Context
@@ -93,20 +92,23 @@ def _left_out(ctx: Context, subject: Transaction, last: Transaction) -> LeftOut:
 
 
 def _from(ctx: Context, subject: Transaction, wanted: LogFilter) -> Iterator[LogEntry]:
-    """From this transaction on, in the order of the log."""
-    return dropwhile(lambda each: not _is(each.transaction, subject), _entries(ctx, wanted))
+    """From this transaction on, in the order of the log.
+
+    Raise what kept that from being read as a whole: what is in front of it matters only if it is not found.
+    """
+    reads: list[LogRead] = []
+    found = False
+    for each in search_log(ctx, wanted):
+        if isinstance(each, LogRead):
+            reads.append(each)
+            continue
+        if not found and _is(each.transaction, subject):
+            found = True
+            reads.clear()
+        if found:
+            yield each
+    require_all_read(reads)
 
 
 def _is(one: Transaction, other: Transaction) -> bool:
     return (one.start, one.gtid, one.committed) == (other.start, other.gtid, other.committed)
-
-
-def _entries(ctx: Context, wanted: LogFilter) -> Iterator[LogEntry]:
-    """Raise what kept the log from being read as a whole."""
-    reads = []
-    for each in search_log(ctx, wanted):
-        if isinstance(each, LogRead):
-            reads.append(each)
-        else:
-            yield each
-    require_all_read(reads)
