@@ -264,5 +264,8 @@ def require_up_to_date(server: Server, archive: Archive) -> Sequence[ArchivedFil
     assert not newest.closed
     assert content == whole[: len(whole) - len(server.torn)]
     row = [each for each in files if each.file.epoch == newest.file.epoch]
-    assert all(each.closed for each in row[:-1] if each.file.number in server.files)
+    # After a reset the server may have another file of a number that is archived.
+    there = {number: masked(content) for number, content in server._contents()}
+    same = [f for f in row[:-1] if there.get(f.file.number, b"").startswith(archive.content(f.file))]
+    assert all(each.closed for each in same)
     return row
