@@ -67,7 +67,7 @@ def main(out: Path, flavour: str, asked: Asked) -> None:
         try:
             still = _all_of_it(made, there.name, asked, noting(rows, flavour, asked.gib, out))
             if "taking" in asked.scenes:
-                add_costs(made, rows, still, partial(write_rows, made.server))
+                add_costs(made, rows, still, partial(write_rows, made.server, asked.transactions))
                 out.write_text(json.dumps(rows))
         finally:
             there.destroy()

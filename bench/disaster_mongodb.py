@@ -69,7 +69,7 @@ def main(out: Path, server: str, asked: Asked) -> None:
                 again = turns(scene.read_from(later), "--to-timestamp", scene.stop_words)
                 in_turn("destroyed", again, asked.rounds, note, once=frozenset({PYMONGO}))
         if taking:
-            add_costs(made, rows, still, partial(write, made))
+            add_costs(made, rows, still, partial(write, made, asked.transactions))
             out.write_text(json.dumps(rows))
 
 

@@ -10,8 +10,6 @@ from bench.standstill import PAUSE_S, AnyStage, standstill, writing
 from tests.lab.pool import run
 
 HOURS = 24
-EVERY_HOUR = 2000
-"""Small transactions between two snapshots."""
 
 Take = Callable[[], int]
 """Takes a backup, and returns how many bytes of its own it has."""
@@ -45,8 +43,8 @@ def standstills(made: AnyStage, takes: Mapping[str, Take]) -> Standstills:
     return {way: {"standstill": standstill(found, window)} for way, window in windows.items()}
 
 
-def add_costs(made: AnyStage, rows: Rows, still: Standstills, write: Callable[[int], None]) -> None:
-    """Add to the rows of taking what it costs too; `write` commits that number of small transactions."""
+def add_costs(made: AnyStage, rows: Rows, still: Standstills, write: Callable[[], None]) -> None:
+    """Add to the rows of taking what it costs too; `write` commits the small transactions of an hour."""
     for row in rows:
         if row["scene"] == "taking":
             row |= still[row["way"]]
@@ -54,11 +52,11 @@ def add_costs(made: AnyStage, rows: Rows, still: Standstills, write: Callable[[i
                 row["day"] = day(made, write)
 
 
-def day(made: AnyStage, write: Callable[[int], None]) -> int:
+def day(made: AnyStage, write: Callable[[], None]) -> int:
     """Bytes that a snapshot every hour of a day occupies, with small transactions in between."""
     before = _occupied(made)
     for _ in range(HOURS):
-        write(EVERY_HOUR)
+        write()
         made.ask("snapshot")
     return _occupied(made) - before
 
