@@ -1,4 +1,4 @@
-"""The instance that a name means, and the record that is nearest."""
+"""The backup that a name means, and the record that is nearest."""
 
 from types import SimpleNamespace
 from typing import Any, cast

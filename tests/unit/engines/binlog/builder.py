@@ -37,6 +37,7 @@ class Builder:
     written: list[Written] = field(default_factory=list)
     version: bytes = b""
     lengths: bytes = b""
+    began: int = 1_700_000_000
 
     def __post_init__(self) -> None:
         self.describe()
@@ -64,7 +65,7 @@ class Builder:
         lengths = self.lengths or bytes(171 if self.mariadb else 42)
         body = struct.pack("<H50sIB", 4, version, 0, 19) + lengths + bytes((1 if self.checksum else 0,))
         size = 19 + len(body) + 4
-        event = struct.pack("<IBIIIH", 1_700_000_000, 15, 1, size, len(self.data) + size, 0) + body
+        event = struct.pack("<IBIIIH", self.began, 15, 1, size, len(self.data) + size, 0) + body
         event += struct.pack("<I", zlib.crc32(event))
         if in_use:
             event = event[:17] + b"\x01" + event[18:]

@@ -62,7 +62,7 @@ class Server:
         return max(self.files)
 
     def begin(self, number: int) -> None:
-        builder = Builder(mariadb=self.mariadb)
+        builder = self.headed()
         # What tells one file from another of the same name; a server is not so fast that it is the same.
         self.began += 1
         if self.mariadb:
@@ -71,6 +71,9 @@ class Server:
             builder.event(PREVIOUS_GTIDS, bytes(8), seconds=NOW // 1_000_000 + self.began)
         self.files[number] = builder
         self.write()
+
+    def headed(self) -> Builder:
+        return Builder(mariadb=self.mariadb)
 
     def commit(self, size: int = 40) -> None:
         if self.torn:

@@ -57,6 +57,7 @@ ANEW = ("rotate", "purge", "snapshot", "reset", "rotate")
 @given(st.lists(STEPS, max_size=20), st.booleans(), st.booleans())
 @example([("archive", None), *((each,) for each in OLD_AND_NEW)], False, False)
 @example([("archive", None), *((each,) for each in ANEW)], False, False)
+@example([("snapshot",), ("rotate",), ("snapshot",), ("cut", 0, 1), ("reset",), ("rotate",)], False, False)
 def test_the_archive_is_what_the_server_had(
     steps: list[tuple[str, *tuple[int, ...]]], mariadb: bool, again: bool
 ) -> None:
