@@ -1,6 +1,9 @@
 """Options for the plugins of a recorded server."""
 
+import errno
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,6 +35,29 @@ def test_native_passwords_and_key_files_are_handed_on() -> None:
         "--loose-file-key-management-filename=/etc/keys",
         "--loose-file-key-management-filekey=FILE:/etc/secret",
     ]
+
+
+def test_nobody_knows_what_is_in_a_directory_that_may_not_be_entered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The daemon's user looks after every backup, and the server's may be able to enter it."""
+    stat = Path.stat
+
+    def refuses(path: Path, **how: Any) -> os.stat_result:
+        if tmp_path in path.parents:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return stat(path, **how)
+
+    monkeypatch.setattr(Path, "stat", refuses)
+    for directory in (tmp_path, tmp_path / "plugin"):
+        recorded = {"plugin_dir": str(directory), "plugins": "ha_rocksdb.so"}
+        assert lacking(Need("library", "udf.so"), recorded) == ""
+        assert list(options(recorded)) == ["--plugin-load-add=ha_rocksdb.so"]
+        assert list(not_here(recorded)) == []
+
+
+def test_a_name_that_no_file_can_have_is_no_failure(tmp_path: Path) -> None:
+    assert lacking(Need("library", "x" * 300), {"plugin_dir": str(tmp_path)}) == ""
 
 
 @pytest.mark.parametrize(

@@ -81,8 +81,7 @@ def lacking(need: Need, recorded: Mapping[str, str]) -> str:
     knows."""
     if need.what == LIBRARY:
         directory = recorded.get("plugin_dir", "")
-        known = directory and "/" not in need.name and Path(directory).is_dir()
-        lacks = known and not (Path(directory) / need.name).exists()
+        lacks = directory and "/" not in need.name and _lacks(Path(directory), need.name)
         return f"it needs {need.name}, which is not in {directory} on this host" if lacks else ""
     names = recorded.get(NAMES)
     if names is None or (need.name in names.split() and need.name not in NOT_ON_CLONES):
@@ -96,8 +95,22 @@ def _libraries(recorded: Mapping[str, str]) -> Iterable[str]:
     return filter(None, recorded.get("plugins", "").split(";"))
 
 
+def _lacks(directory: Path, library: str) -> bool:
+    """Tell whether it is certain that this directory is here, and does not hold the file."""
+    try:
+        return directory.is_dir() and not (directory / library).exists()
+    except OSError:
+        # This process may not enter it. Whose server it is may.
+        return False
+
+
 def _is_here(recorded: Mapping[str, str], library: str) -> bool:
-    return (Path(recorded.get("plugin_dir", "")) / library).is_file()
+    """Also where nobody knows, as in a directory that is closed to this process: the server looks itself,
+    and goes on without what it does not find."""
+    try:
+        return (Path(recorded.get("plugin_dir", "")) / library).is_file()
+    except OSError:
+        return True
 
 
 def _matters(row: Mapping[str, object]) -> bool:
