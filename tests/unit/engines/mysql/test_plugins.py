@@ -3,12 +3,38 @@
 import errno
 import os
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from zbackup.engines.mysql.binlog.needs import Need
-from zbackup.engines.mysql.server.plugins import lacking, not_here, options
+from zbackup.engines.mysql.server.plugins import lacking, not_here, options, plugins
+from zbackup.engines.mysql.server.status import Dialect
+
+
+def facts(*loaded: tuple[str, str, str | None], **variables: str) -> dict[str, str]:
+    rows = [{"name": name, "kind": kind, "file": file} for name, kind, file in loaded]
+    connection = cast(Any, SimpleNamespace(rows=lambda _: rows))
+    return plugins(connection, Dialect("mysql", (9, 7, 0)), variables)
+
+
+def test_a_clone_gets_what_its_data_need_and_nothing_that_watches_or_judges() -> None:
+    recorded = facts(
+        ("InnoDB", "STORAGE ENGINE", None),
+        ("ngram", "FTPARSER", None),
+        ("mecab", "FTPARSER", "libpluginmecab.so"),
+        ("provider_lz4", "DAEMON", "provider_lz4.so"),
+        ("audit_log", "AUDIT", "audit_log.so"),
+        ("validate_password", "VALIDATE PASSWORD", "validate_password.so"),
+        mecab_rc_file="/etc/mecabrc",
+        sql_mode="",
+    )
+    assert recorded["plugins"] == "libpluginmecab.so;provider_lz4.so"
+    assert recorded["plugin_names"] == "innodb mecab ngram"
+    assert recorded["mecab_rc_file"] == "/etc/mecabrc" and "sql_mode" not in recorded
+    assert "--loose-mecab-rc-file=/etc/mecabrc" in options(recorded)
+    assert "mecab_rc_file" not in facts(mecab_rc_file="")
 
 
 def test_only_libraries_that_are_installed_here_are_loaded(tmp_path: Path) -> None:

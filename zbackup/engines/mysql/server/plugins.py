@@ -1,7 +1,8 @@
 """Plugins that a server on a clone must load to open the same files and let the same users in.
 
 Those that were installed with INSTALL PLUGIN come with the data. Those that an option file loads do not, and
-a server without them cannot read an encrypted or compressed page, or lets nobody in who logs in by them.
+a server without them cannot read an encrypted or compressed page, cannot use an index of words that their parser
+made, or lets nobody in who logs in by them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +13,7 @@ from zbackup.engines.mysql.server.connection import Connection
 from zbackup.engines.mysql.server.status import Dialect
 
 # Not the kinds that watch, count or judge passwords: those could stop what zbackup does on the clone.
-KINDS = ("ENCRYPTION", "STORAGE ENGINE", "AUTHENTICATION", "DATA TYPE")
+KINDS = ("ENCRYPTION", "STORAGE ENGINE", "AUTHENTICATION", "DATA TYPE", "FTPARSER")
 PROVIDERS = "provider_"
 """MariaDB's compression libraries come as daemons with names that begin so."""
 
@@ -28,6 +29,9 @@ not; MariaDB asks the other server before it makes a table (manuals, "FEDERATED"
 
 NATIVE_PASSWORD = "mysql_native_password"
 """Built in, off by default in MySQL 8.4, gone in 9.0 (MySQL manual, "Native Pluggable Authentication")."""
+
+WORDS_FILE = "mecab_rc_file"
+"""MySQL's parser of Japanese finds its dictionary by it (manual, "MeCab Full-Text Parser Plugin")."""
 
 KEY_FILE = "file_key_management_"
 """The beginning of the variables by which MariaDB's plugin of that name finds the keys. What protects the key
@@ -48,7 +52,7 @@ def plugins(connection: Connection, server: Dialect, variables: Mapping[str, str
     return facts | {
         name: value
         for name, value in variables.items()
-        if name.startswith(KEY_FILE) and value and (not name.endswith("filekey") or value.startswith("FILE:"))
+        if value and _is_handed_on(name) and (not name.endswith("filekey") or value.startswith("FILE:"))
     }
 
 
@@ -60,7 +64,7 @@ def options(recorded: Mapping[str, str]) -> Iterable[str]:
     if NATIVE_PASSWORD in recorded:
         yield "--loose-mysql-native-password=ON"
     for name, value in recorded.items():
-        if name.startswith(KEY_FILE):
+        if _is_handed_on(name):
             # Should the plugin not be there, the server must say that it misses keys, not options.
             yield f"--loose-{name.replace('_', '-')}={value}"
 
@@ -111,6 +115,10 @@ def _is_here(recorded: Mapping[str, str], library: str) -> bool:
         return (Path(recorded.get("plugin_dir", "")) / library).is_file()
     except OSError:
         return True
+
+
+def _is_handed_on(variable: str) -> bool:
+    return variable.startswith(KEY_FILE) or variable == WORDS_FILE
 
 
 def _matters(row: Mapping[str, object]) -> bool:
