@@ -23,6 +23,9 @@ NAMED = ("STORAGE ENGINE", "AUTHENTICATION", "FTPARSER")
 NAMES = "plugin_names"
 """In Record.server: the plugins of these kinds that the server had, in small letters, with blanks between."""
 
+FILES = "plugin_files"
+"""In Record.server: NAME=LIBRARY of those among them that are in a library, with semicolons between."""
+
 NOT_ON_CLONES = frozenset({"federated"})
 """Its tables are other servers'. MySQL has it built in, and off unless it is asked for, which a clone does
 not; MariaDB asks the other server before it makes a table (manuals, "FEDERATED", "FederatedX")."""
@@ -46,7 +49,10 @@ def plugins(connection: Connection, server: Dialect, variables: Mapping[str, str
     )
     loaded = sorted({str(row["file"]) for row in rows if row["file"] and _matters(row)})
     facts = {"plugins": ";".join(loaded)} if loaded else {}
-    facts[NAMES] = " ".join(sorted({str(row["name"]).lower() for row in rows if row["kind"] in NAMED}))
+    named = {str(row["name"]).lower(): str(row["file"] or "") for row in rows if row["kind"] in NAMED}
+    facts[NAMES] = " ".join(sorted(named))
+    if files := ";".join(f"{name}={file}" for name, file in sorted(named.items()) if file):
+        facts[FILES] = files
     if server.is_mysql(8, 4) and any(row["name"] == NATIVE_PASSWORD for row in rows):
         facts[NATIVE_PASSWORD] = "ON"
     return facts | {
@@ -83,26 +89,34 @@ def not_here(recorded: Mapping[str, str]) -> Iterable[str]:
 def lacking(need: Need, recorded: Mapping[str, str]) -> str:
     """Tell why a server on a clone of that backup cannot do what needs this; "" where it can, or nobody
     knows."""
+    directory = recorded.get("plugin_dir", "")
     if need.what == LIBRARY:
-        directory = recorded.get("plugin_dir", "")
-        lacks = directory and "/" not in need.name and _lacks(Path(directory), need.name)
+        lacks = _lacks(directory, need.name)
         return f"it needs {need.name}, which is not in {directory} on this host" if lacks else ""
     names = recorded.get(NAMES)
-    if names is None or (need.name in names.split() and need.name not in NOT_ON_CLONES):
+    if names is None:
         return ""
-    if need.name in names.split():
+    if need.name not in names.split():
+        return f"it needs the {need.what} {need.name}, which the server lacked when the backup was taken"
+    if need.name in NOT_ON_CLONES:
         return f"it needs the {need.what} {need.name}, and a recovered server reaches no other servers"
-    return f"it needs the {need.what} {need.name}, which the server lacked when the backup was taken"
+    pairs = (pair.partition("=") for pair in recorded.get(FILES, "").split(";"))
+    library = next((file for name, _, file in pairs if name == need.name), "")
+    if library and _lacks(directory, library):
+        return f"it needs the {need.what} {need.name}, whose {library} is not in {directory} on this host"
+    return ""
 
 
 def _libraries(recorded: Mapping[str, str]) -> Iterable[str]:
     return filter(None, recorded.get("plugins", "").split(";"))
 
 
-def _lacks(directory: Path, library: str) -> bool:
-    """Tell whether it is certain that this directory is here, and does not hold the file."""
+def _lacks(directory: str, library: str) -> bool:
+    """Tell whether it is certain that this directory is here, and does not hold the file. Where it is here a
+    server on a clone looks into no other."""
     try:
-        return directory.is_dir() and not (directory / library).exists()
+        known = directory and "/" not in library and Path(directory).is_dir()
+        return bool(known) and not Path(directory, library).exists()
     except OSError:
         # This process may not enter it. Whose server it is may.
         return False
