@@ -1,8 +1,8 @@
 """Plugins that a server on a clone must load to open the same files and let the same users in.
 
 Those that were installed with INSTALL PLUGIN come with the data. Those that an option file loads do not, and
-a server without them cannot read an encrypted or compressed page, cannot use an index of words that their parser
-made, or lets nobody in who logs in by them.
+a server without them cannot read an encrypted or compressed page, cannot open a table with an index of words
+that their parser made, or lets nobody in who logs in by them.
 """
 
 from collections.abc import Iterable, Mapping
