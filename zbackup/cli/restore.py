@@ -150,8 +150,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     with _context(options, instance, elsewhere, base, program) as (ctx, configuration):
         if wish:
             restore_copy.require_possible(ctx, wish)
-        origin = ctx.destinations[0].name if elsewhere else origin
-        source = _source(ctx, origin, there=there, foreign=is_foreign(named_target))
+        source = _source(ctx, origin, elsewhere, there=there, foreign=is_foreign(named_target))
         choice = choice if skip is None else without(ctx, choice, skip)
         target = find_target(ctx, source, named_target, choice, sure=yes or dry_run)
         choice = on_member.chosen(ctx, target, choice, source, addresses)
@@ -209,7 +208,9 @@ def _context(
             yield ctx, ""
 
 
-def _source(ctx: Context, origin: str | None, *, there: bool, foreign: bool) -> Source:
+def _source(
+    ctx: Context, origin: str | None, elsewhere: Elsewhere | None, *, there: bool, foreign: bool
+) -> Source:
     if foreign:
         from zbackup.jobs.restore.foreign_source import FOREIGN
 
@@ -217,6 +218,8 @@ def _source(ctx: Context, origin: str | None, *, there: bool, foreign: bool) -> 
     if origin:
         from zbackup.jobs.restore.destination_source import DestinationSource
 
+        if elsewhere:
+            return DestinationSource(ctx.destinations[0], there, address=str(elsewhere.reached.to))
         return DestinationSource(app.choose_destination(ctx, origin), run_at_destination=there)
     return LOCAL
 

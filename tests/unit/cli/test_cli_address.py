@@ -1,8 +1,15 @@
 """The options of a host without a configuration: what does not belong together is said in one line."""
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
+from zbackup.cli.at_address import Elsewhere
 from zbackup.cli.main import invoke
+from zbackup.cli.restore import _source
+from zbackup.config.from_address import access
+from zbackup.jobs.restore.destination_source import DestinationSource
 
 BUCKET = "s3://bucket/db1"
 TO = ("--to", "latest")
@@ -48,3 +55,12 @@ def test_what_does_not_belong_together_is_said(
     assert invoke(list(words)) == 2
     out, err = capsys.readouterr()
     assert out == "" and said in err and len(err.splitlines()) == 1
+
+
+def test_a_source_knows_the_address_that_it_was_made_for() -> None:
+    """The name of its destination is in no configuration, and must not be told to anybody."""
+    there: Any = SimpleNamespace(name="bucket")
+    ctx = cast(Any, SimpleNamespace(destinations=(there,), instance="shop"))
+    made = _source(ctx, BUCKET, Elsewhere(reached=access(BUCKET)), there=False, foreign=False)
+    assert made == DestinationSource(there, address=BUCKET)
+    assert _source(ctx, "bucket", None, there=True, foreign=False) == DestinationSource(there, True)

@@ -166,6 +166,9 @@ def test_of_two_servers_a_label_names_none() -> None:
         host.source.labelled(host.ctx, "after")
     with pytest.raises(NotFound, match="see zbackup list --at offsite"):
         host.source.backup(host.ctx, "zbackup-9")
+    elsewhere = replace(host.source, address="s3://far/away")
+    with pytest.raises(NotFound, match=r"see zbackup list --from s3://far/away$"):
+        elsewhere.backup(host.ctx, "zbackup-9")
 
 
 def test_a_transaction_is_looked_for_by_records() -> None:

@@ -11,14 +11,14 @@ import pytest
 from tests.unit.samples import at, backup
 from zbackup.jobs.backup import snapshot
 from zbackup.jobs.backup.complete_record import finish_all, write_record
-from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed, ZbackupError
+from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed
 from zbackup.model.record import to_properties
 from zbackup.model.recovery import Reach
 from zbackup.model.snapshot import Dataset
 
 
-@pytest.mark.parametrize("error", [NotRecoverable, Refused])
-def test_one_that_holds_no_log_keeps_no_other_from_being_taken(error: type[ZbackupError]) -> None:
+@pytest.mark.parametrize("error", [NotRecoverable, Refused, OSError, PermissionError])
+def test_one_that_holds_no_log_keeps_no_other_from_being_taken(error: type[Exception]) -> None:
     notes: list[str] = []
 
     def reach(*_: Any) -> Reach:
@@ -62,9 +62,9 @@ def test_what_is_not_there_as_it_was_written_is_a_failure() -> None:
             write_record(cast(Any, SimpleNamespace(zfs=zfs)), left, finished)
 
 
-@pytest.mark.parametrize("error", [NotRecoverable, Refused, VerificationFailed])
+@pytest.mark.parametrize("error", [NotRecoverable, Refused, VerificationFailed, PermissionError])
 def test_one_whose_end_cannot_be_told_is_not_left_behind(
-    error: type[ZbackupError], monkeypatch: pytest.MonkeyPatch
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken, gone = backup(1, None, None), []
 

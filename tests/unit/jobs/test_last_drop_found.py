@@ -120,6 +120,13 @@ def test_what_cannot_be_told_says_how_it_is_done_by_hand(read: LogRead, kind: ty
         said = _by_hand(log.context(reads_files=reads_files), there, LastDrop(TABLE, "truncate"))
         assert "zbackup log shop --at 'my cloud' --table shop.orders --kind truncate" in said
         assert said.endswith(f": zbackup restore shop --from 'my cloud' {name}")
+    # What was made for an address has a name that no command knows.
+    there = replace(there, address="s3://far/away")
+    said = _by_hand(log.context(), there, LastDrop(TABLE, "truncate"))
+    assert "my cloud" not in said and "zbackup log" not in said
+    assert said.endswith(
+        "repeat this command with --before TRANSACTION instead of --before-truncate shop.orders"
+    )
 
 
 def test_none_is_found_and_what_else_there_was_is_said() -> None:

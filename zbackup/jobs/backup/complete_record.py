@@ -126,7 +126,7 @@ def finish_all(
         except VerificationFailed as bad:
             ctx.progress.note(f"{backup.name} was left behind by a killed run and is discarded: {bad}")
             discard(ctx, backup)
-        except (NotRecoverable, Refused) as unreadable:
+        except (NotRecoverable, Refused, OSError) as unreadable:
             # It must not keep others from being taken.
             ctx.progress.note(f"{backup.name} cannot be finished: {unreadable}")
             result.append(backup)

@@ -74,7 +74,8 @@ def snapshot(ctx: Context, options: SnapshotOptions = AS_SCHEDULED) -> SnapshotR
         backup = _take(ctx, facts, draft, plan)
         try:
             backup = finish(ctx, backup, catalog.all_datasets, before)
-        except (VerificationFailed, NotRecoverable, Refused):
+        except (VerificationFailed, NotRecoverable, Refused, OSError):
+            # Where a file cannot be read, each that was left would be read again at every later snapshot.
             discard(ctx, backup)
             raise
         record = backup.record

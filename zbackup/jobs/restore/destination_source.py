@@ -1,5 +1,6 @@
 """Restore from the backups at a destination, on a host that may have nothing else of the instance."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -47,11 +48,19 @@ class DestinationSource:
     """Backups at a destination: fetched into new datasets beside the clones, which go with the clone, or
     `run_at_destination`, cloned on the destination's own pool, with no data copied. See Source.
 
-    Cut off while it fetches, the same restore goes on.
+    Cut off while it fetches, the same restore goes on. `address`: what it was made for, "" where a
+    configuration names the destination.
     """
 
     destination: ShipDestination
     run_at_destination: bool = False
+    address: str = ""
+
+    @property
+    def _list(self) -> str:
+        """The command that shows its backups, for people."""
+        where = ("--from", self.address) if self.address else ("--at", self.destination.name)
+        return shlex.join(("zbackup", "list", *where))
 
     def context(self, ctx: Context) -> Context:
         """With the clones on the destination's pool, if in place. Raise Refused when that is not here."""
@@ -69,15 +78,13 @@ class DestinationSource:
 
     def backup(self, ctx: Context, name: str) -> BackupAsItIs:
         """See Source."""
-        shown = f"zbackup list --at {self.destination.name}"
-        return as_it_is(name, _restorable(ctx, self.destination).copies.backups, shown)
+        return as_it_is(name, _restorable(ctx, self.destination).copies.backups, self._list)
 
     def labelled(self, ctx: Context, label: str) -> BackupAsItIs:
         """See Source."""
-        shown = f"zbackup list --at {self.destination.name}"
         backups = _restorable(ctx, self.destination).copies.backups
         require_one_server(label, by_server(backups))
-        return labelled(label, backups, shown)
+        return labelled(label, backups, self._list)
 
     def transaction(self, ctx: Context, name: TransactionName, base: str) -> UnseenTransaction:
         """The transaction of that name, if the destination's backups lead up to it, as far as they tell.

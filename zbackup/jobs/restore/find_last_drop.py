@@ -83,14 +83,20 @@ def _by_hand(ctx: Context, source: Source, seen: LastDrop) -> str:
     """Tell how it is found, and restored to, by somebody who knows that it is none of what was not read."""
     from zbackup.jobs.restore.destination_source import DestinationSource
 
-    there = [source.destination.name] if isinstance(source, DestinationSource) else []
+    server = isinstance(ctx.log_search, ServerSearch)
+    name = "--to-timestamp SECONDS,INC" if server else "--before TRANSACTION"
+    doubt = f"whether that holds a later {seen.kind} nobody can tell"
+    there: tuple[str, ...] = ()
+    if isinstance(source, DestinationSource):
+        if source.address:
+            # No other command looks into log there, as there is no configuration.
+            option = shlex.join((f"--before-{seen.kind}", seen.table))
+            return f"{doubt}. If you know which is meant, repeat this command with {name} instead of {option}"
+        there = (source.destination.name,)
     look = ("zbackup", "log", ctx.instance, *(("--at", *there) if there else ()))
     then = ("zbackup", "restore", ctx.instance, *(("--from", *there) if there else ()))
-    name = (
-        "--to-timestamp SECONDS,INC" if isinstance(ctx.log_search, ServerSearch) else "--before TRANSACTION"
-    )
     return (
-        f"whether that holds a later {seen.kind} nobody can tell. See what was read: "
+        f"{doubt}. See what was read: "
         f"{shlex.join((*look, '--table', seen.table, '--kind', seen.kind))}, and name the one that is meant: "
         f"{shlex.join(then)} {name}"
     )

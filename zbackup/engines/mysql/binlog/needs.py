@@ -16,10 +16,14 @@ Kind = Literal["storage engine", "authentication plugin", "full-text parser", "l
 WORDS: Final = (b"soname", b"engine", b"identified", b"parser")
 """One of them is in every such statement, in letters of any case."""
 
-_EVERYWHERE: Final = frozenset(
-    {"innodb", "innobase", "myisam", "mrg_myisam", "merge", "memory", "heap", "csv", "aria", "maria"}
-)
+_EVERYWHERE: Final = frozenset({"innodb", "myisam", "mrg_myisam", "memory", "csv", "aria"})
 """Engines that each server has, those that the other kind of server knows too: they do no harm."""
+
+_OTHER_NAMES: Final = frozenset({"innobase", "merge", "heap", "maria", "default"})
+"""Of engines among those; for the last one a server takes its own (sql/handler.cc, ha_resolve_by_name)."""
+
+_ALIASES: Final = {"ndb": "ndbcluster"}
+"""The one other name of an engine that not each server has (sys_table_aliases there)."""
 
 _BEFORE_OBJECT: Final = frozenset(
     {"OR", "REPLACE", "TEMPORARY", "ONLINE", "OFFLINE", "IGNORE", "UNIQUE", "FULLTEXT", "SPATIAL"}
@@ -88,8 +92,8 @@ def _engines(tokens: Sequence[Token], words: Sequence[str]) -> Iterator[Need]:
             return
         if depth == 0 and words[at : at + 2] == ["ENGINE", "="]:
             name = _name(tokens[at + 2])
-            if name and name not in _EVERYWHERE:
-                yield Need("storage engine", name)
+            if name and name not in _EVERYWHERE | _OTHER_NAMES:
+                yield Need("storage engine", _ALIASES.get(name, name))
 
 
 def _name(token: Token) -> str:

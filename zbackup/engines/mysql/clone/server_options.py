@@ -132,7 +132,7 @@ def arguments(flavor: str, recorded: Mapping[str, str], own: OwnPaths, shape: Sh
     options = {name: recorded[name] for name in (*KEPT, *REPEATED) if _worth_keeping(flavor, recorded, name)}
     if options.get("innodb_flush_method", "").startswith("O_DIRECT"):
         options["innodb_flush_method"] = BUFFERED
-    options |= {n: recorded[n] for n in INSTALLED if recorded.get(n) and Path(recorded[n]).is_dir()}
+    options |= {n: recorded[n] for n in INSTALLED if recorded.get(n) and _is_there(Path(recorded[n]))}
     options |= {
         "socket": str(own.socket),
         "pid-file": str(own.run / "mysqld.pid"),
@@ -165,6 +165,14 @@ def arguments(flavor: str, recorded: Mapping[str, str], own: OwnPaths, shape: Sh
         options["innodb-directories"] = ";".join(dict.fromkeys(searched))
     given = (f"--{name.replace('_', '-')}={value}" for name, value in options.items())
     return ["--no-defaults", *plugins.options(recorded), *_log(recorded), *given]
+
+
+def _is_there(directory: Path) -> bool:
+    try:
+        return directory.is_dir()
+    except OSError:
+        # What is above it is closed to this process: the program has directories of its own.
+        return False
 
 
 def _log(recorded: Mapping[str, str]) -> tuple[str, ...]:
