@@ -4,6 +4,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -11,12 +12,12 @@ import typer
 from zbackup import app
 from zbackup.cli import completion, prose
 from zbackup.cli.command_context import At, OneInstance, on_one
-from zbackup.cli.log_lines import LogLines, entry_shape, read_shape
+from zbackup.cli.log_lines import LogLines, entry_shape, gaps, read_shape
 from zbackup.cli.options import Options
 from zbackup.cli.output import print_line, say
 from zbackup.cli.pager import Pager, paged
-from zbackup.jobs.context import Context
-from zbackup.jobs.log.log import follow, largest, rows_of
+from zbackup.jobs.context import Context, ShipDestination
+from zbackup.jobs.log.log import follow, largest, promised_from, rows_of, was_promised
 from zbackup.jobs.restore.search_copies import search_copies
 from zbackup.jobs.restore.search_log import require_all_read, search_log
 from zbackup.model.errors import UsageError
@@ -30,7 +31,8 @@ One line a transaction, in the order of the log: when it was committed, its GTID
 how large it is, and the statement, where the log has it. A narrow terminal has two: when and what, then the
 names. Read from the server's own log files, and from snapshots for what the server has purged; no server is
 asked, but for MongoDB's oplog. The last line is the command that restores to just before the last one that is
-shown.
+shown. What the log held and nobody has any more is told: with exit status 9 if it is within the window that
+the retention promises, or not before --since, else in one line.
 
 Where the log holds statements instead of rows (binlog_format STATEMENT or MIXED), tables are those that the
 statement's text names, and "by text" is said: triggers and functions may have changed others.
@@ -141,23 +143,30 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
             until=parse_moment(until, ctx.zone, ctx.clock.now()).at if until else None,
             grep=grep,
         )
-        found = _found(ctx, at, wanted, follow_on=follow_on)
+        there = app.choose_destination(ctx, at) if at else None
+        found = _found(ctx, there, wanted, follow_on=follow_on)
         _show(
             options,
             ctx,
             pager,
             largest(found, largest_n) if largest_n else found,
-            by_size=bool(largest_n),
-            at=at or "",
+            lines=_lines(ctx, by_size=bool(largest_n), at=at or ""),
+            # A log that is followed has no end at which to tell of what is long gone.
+            promised=None if follow_on else promised_from(ctx, wanted, there),
         )
 
 
 def _found(
-    ctx: Context, at: str | None, wanted: LogFilter, *, follow_on: bool
+    ctx: Context, there: ShipDestination | None, wanted: LogFilter, *, follow_on: bool
 ) -> Iterator[LogEntry | LogRead]:
-    if at:
-        return search_copies(ctx, app.choose_destination(ctx, at), wanted)
+    if there:
+        return search_copies(ctx, there, wanted)
     return follow(ctx, wanted) if follow_on else search_log(ctx, wanted)
+
+
+def _lines(ctx: Context, *, by_size: bool, at: str) -> LogLines:
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    return LogLines(ctx.zone, ctx.instance, ctx.engine_name, width, by_size=by_size, at=at)
 
 
 def _show(
@@ -166,17 +175,18 @@ def _show(
     pager: Pager,
     found: Iterable[LogEntry | LogRead],
     *,
-    by_size: bool,
-    at: str,
+    lines: LogLines,
+    promised: datetime | None,
 ) -> None:
-    """Print each as it is found. Raise what kept the log from being read as a whole, at the end."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
-    lines = LogLines(ctx.zone, ctx.instance, ctx.engine_name, width, by_size=by_size, at=at)
+    """Print each as it is found. Raise what kept the log from being read as a whole, at the end.
+
+    What is lost of it from before what is `promised` is told in one line.
+    """
     reads: list[LogRead] = []
     for each in found:
         if isinstance(each, LogRead):
             reads.append(each)
-            if each.problem:
+            if each.problem and was_promised(each, promised):
                 ctx.progress.note(each.problem)
             continue
         ctx.progress.phase("")
@@ -189,7 +199,9 @@ def _show(
     else:
         for line in lines.end(reads):
             say(prose.fold(line))
-    require_all_read(reads)
+    if old := [read for read in reads if not was_promised(read, promised)]:
+        ctx.progress.note(gaps(old, ctx.zone))
+    require_all_read([read for read in reads if was_promised(read, promised)])
 
 
 def _show_one(options: Options, lines: LogLines, entry: LogEntry) -> bool:

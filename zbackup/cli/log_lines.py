@@ -68,7 +68,7 @@ class LogLines:
     def end(self, reads: Sequence[LogRead]) -> Iterator[str]:
         """Tell what was read, and the command that follows."""
         size = size_text(sum(read.size for read in reads))
-        files = how_many(len(reads), "file", "files")
+        files = how_many(sum(read.lost is None for read in reads), "file", "files")
         yield f"{how_many(self._count)} of {files} of the log, {size}."
         if command := self.restore():
             yield f"To restore to just before {self._which()}: {command}"
@@ -79,6 +79,18 @@ class LogLines:
         if self._harm is not None and self._harm is not self._last:
             return "the last drop or truncate"
         return "the last one" if self._count > 1 else "it"
+
+
+def gaps(reads: Sequence[LogRead], zone: ZoneInfo) -> str:
+    """Tell of log that is lost from before what is promised, in one sentence."""
+    lost = [read.lost for read in reads if read.lost]
+    since = min((each.since for each in lost if each.since), default=None)
+    until = local_text(max(each.until for each in lost if each.until), zone)
+    when = f"between {local_text(since, zone)} and {until}" if since else f"up to {until}"
+    return (
+        f"the log has {how_many(len(lost), 'gap', 'gaps')} {when}, before the window that is promised: what "
+        "happened there is not shown"
+    )
 
 
 def in_words(entry: LogEntry, zone: ZoneInfo) -> str:
@@ -159,4 +171,5 @@ def read_shape(read: LogRead) -> dict[str, Any]:
         "problem": read.problem or None,
         "damaged": read.damaged,
         "torn": read.torn,
+        "lost": read.lost is not None,
     }

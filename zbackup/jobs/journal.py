@@ -12,6 +12,7 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
+from zbackup.model import bounds
 from zbackup.model.errors import Refused
 from zbackup.model.event_log import log
 from zbackup.model.json_fields import Moment, from_rows, to_rows
@@ -61,15 +62,19 @@ class Journal:
         return self.state_dir / FILE
 
     def read(self) -> tuple[Remembered, ...]:
-        """Tell what is remembered; nothing when there is no file, or none that makes sense."""
+        """Tell what is remembered; nothing when there is no file, or none that makes sense, and no job that
+        does not."""
         try:
-            rows = json.loads(secure_files.read_text(self.path))["jobs"]
-            return tuple(from_rows(_REMEMBERED, row) for row in rows)
+            rows = list(json.loads(secure_files.read_text(self.path))["jobs"])
         except FileNotFoundError:
             return ()
         except (OSError, Refused, ValueError, RecursionError, KeyError, TypeError) as unreadable:
             log.warning("journal.unreadable", file=str(self.path), reason=str(unreadable))
             return ()
+        found, wrong = _sensible(rows)
+        if wrong:
+            log.warning("journal.unreadable", file=str(self.path), reason=wrong[0], forgotten=len(wrong))
+        return found
 
     def write(self, rows: Iterable[Remembered]) -> None:
         """Raise OSError or Refused when it cannot be written."""
@@ -78,3 +83,20 @@ class Journal:
         jobs = ",\n".join(json.dumps(to_rows(_REMEMBERED, row)) for row in rows)
         text = f'{{"version": {VERSION}, "jobs": [\n{jobs}\n]}}\n'
         secure_files.replace(self.path, text, mode=0o640)
+
+
+def _sensible(rows: Iterable[object]) -> tuple[tuple[Remembered, ...], list[str]]:
+    """The rows that make sense, and what is wrong with each of the others."""
+    found, wrong = [], []
+    for row in rows:
+        try:
+            found.append(from_rows(_REMEMBERED, row))
+        except ValueError as problem:
+            wrong.append(f"{_called(row)}: {problem}")
+    return tuple(found), wrong
+
+
+def _called(row: object) -> str:
+    """Name the job that a row is of, as far as it says so."""
+    parts = [row.get(part) for part in ("instance", "job")] if isinstance(row, dict) else []
+    return bounds.shown("/".join(part for part in parts if isinstance(part, str)) or "a job")

@@ -68,7 +68,8 @@ class LogFilter:
     `tables` are SCHEMA.TABLE, or SCHEMA or SCHEMA.* for all of one: any of them, as any of `kinds` if
     some are given. `since` and `until` are commit times, the second not included. `grep` is in the text,
     whatever its case. Nothing up to the position `after` is read. `follows` is where the log in front of
-    what is searched ended, "" where nobody knows of any: what lies between was not read, and is told. With
+    what is searched ended, "" where nobody knows of any: what lies between was not read, and is told. `ended`
+    is up to when all is in that, None where it is not known. With
     `backwards` the newest files come first, each in its own order. `fold`: names that differ in case only are
     one (lower_case_table_names).
     """
@@ -81,6 +82,7 @@ class LogFilter:
     fold: bool = False
     after: str = ""
     follows: str = ""
+    ended: datetime | None = None
     backwards: bool = False
 
     def admits(self, entry: LogEntry) -> bool:
@@ -122,11 +124,21 @@ class LogFilter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """Log that is nowhere any more: all of it was written from `since` to `until`; None where that is not
+    known."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogRead:
     """The extent to which one file of a log, or one oplog, was read: up to `end` in the engine's own words.
 
     `problem` says what of it was not read, and why, "" where nothing was left out. `damaged`: it should have
     been readable; `torn`: what was not read is an end that its server had not finished writing.
+    `lost`: it is about what was purged in front of the file, and of no file.
     """
 
     name: str
@@ -135,6 +147,7 @@ class LogRead:
     problem: str = ""
     damaged: bool = False
     torn: bool = False
+    lost: Lost | None = None
 
 
 Told = Callable[[str, int, int], None]

@@ -1,9 +1,11 @@
 """The daemon's memory beside ZFS."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from zbackup.jobs.journal import Journal, Remembered
 
@@ -56,6 +58,21 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
 def test_a_file_that_makes_no_sense_is_as_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "daemon.json").write_text(text)
     assert Journal(tmp_path).read() == ()
+
+
+def test_one_job_that_makes_no_sense_costs_no_other_its_memory(tmp_path: Path) -> None:
+    """As when a host without a clock of its own ran a job in 1970."""
+    early = datetime(1970, 1, 1, 0, 5, tzinfo=UTC)
+    old = Remembered(instance="shop", job="watch", last=early)
+    Journal(tmp_path).write((ROWS[0], old, replace(old, job="leases"), ROWS[1]))
+    with capture_logs() as said:
+        assert Journal(tmp_path).read() == ROWS
+    (warning,) = said
+    assert warning["event"] == "journal.unreadable" and warning["forgotten"] == 2
+    assert warning["reason"].startswith("'shop/watch': 'last': Value error, 1970-01-01T00:05:00+00:00 is not")
+    text = (tmp_path / "daemon.json").read_text()
+    (tmp_path / "daemon.json").write_text(text.replace('"jobs": [', '"jobs": [5, ["a"], {"job": []},'))
+    assert Journal(tmp_path).read() == ROWS
 
 
 def test_what_earlier_versions_wrote_is_read(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 from zoneinfo import ZoneInfo
@@ -16,7 +17,7 @@ from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.source import Source
 from zbackup.model.errors import NotFound, Refused, UsageError, VerificationFailed
 from zbackup.model.log import ClusterTime
-from zbackup.model.log_entry import Kind, LogEntry, LogFilter, LogRead, Touched
+from zbackup.model.log_entry import Kind, LogEntry, LogFilter, LogRead, Lost, Touched
 from zbackup.model.transaction_name import parse_transaction
 from zbackup.plan.recovery.last_drop import LastDrop
 
@@ -100,6 +101,19 @@ def test_what_was_found_counts_where_older_log_cannot_be_read() -> None:
     ]
     with pytest.raises(Refused, match="not all of the log was read"):
         Log(FILLED, END, UNREAD).last()
+
+
+def test_log_that_is_lost_has_no_say_where_what_is_newer_tells() -> None:
+    """However old it is, it may hold the last one where nothing newer does."""
+    long_ago = datetime(1990, 1, 1, tzinfo=UTC)
+    lost = replace(UNREAD, problem="the log is gone", lost=Lost(since=long_ago, until=long_ago))
+    log = Log(FILLED, DROP, END, lost, END)
+    assert (log.last(), log.read, log.notes) == (DROP, 1, [])
+    log = Log(DROP, END, lost, END)
+    assert (log.last(), log.read) == (DROP, 2) and "was not seen" in log.notes[0]
+    for older in ((), (DROP, END)):
+        with pytest.raises(Refused, match="the log is gone; whether that holds a later drop nobody can tell"):
+            Log(FILLED, END, lost, *older).last()
 
 
 DAMAGED = replace(UNREAD, problem="binlog.000012 is damaged", damaged=True)

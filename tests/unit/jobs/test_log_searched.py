@@ -53,7 +53,7 @@ class Host:
         self.failing: dict[str, Exception] = {}
         self.locked, self.clones, self.after = False, list[Clone](), list[str]()
         self.told: list[tuple[object, ...]] = []
-        self.follows = list[str]()
+        self.follows, self.ended_at = list[str](), list[datetime | None]()
         self.ended: Exception | bool = False
         self.up_to_date = 0
 
@@ -104,6 +104,7 @@ class Host:
         names = ["live" if part.where == LIVE else part.record.backup for part in parts] or ["server"]
         self.after.append(wanted.after)
         self.follows.append(wanted.follows)
+        self.ended_at.append(wanted.ended)
         for name in names:
             if name in self.failing:
                 raise self.failing[name]
@@ -193,6 +194,7 @@ def test_what_a_server_purged_between_two_logs_is_asked_for(files: Host, *, back
         return files.follows[::-1] if backwards else files.follows
 
     assert follows() == ["", ENDS[2]]
+    assert (files.ended_at[::-1] if backwards else files.ended_at) == [None, BACKUPS[1].record.complete_to]
     assert follows(until=at_hour(2)) == ["", ""], "all of that is in a backup"
     assert follows(until=at_hour(2.5)) == ["", ENDS[2]]
     files.ended = True

@@ -15,7 +15,7 @@ from zbackup.engines.mysql.recovery.log_search import MysqlLogSearch
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore import skip
 from zbackup.jobs.restore.options import RestoreOptions
-from zbackup.model.errors import Refused, UsageError
+from zbackup.model.errors import Refused, UsageError, ZbackupError
 from zbackup.model.log import Transaction
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Touched
 from zbackup.model.recovery import LeftOut
@@ -73,6 +73,26 @@ def test_log_that_is_lost_in_front_of_it_has_no_say(monkeypatch: pytest.MonkeyPa
     for log in ([entry(SUBJECT, "shop.orders"), lost], [lost]):
         with pytest.raises(Refused, match=r"binlog\.000011 is gone"):
             planned(monkeypatch, *log)
+
+
+def test_log_that_is_lost_behind_the_target_has_no_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was purged since is of no transaction that is applied."""
+    last = REPLAY.last_applied
+    assert last and last.end.startswith("binlog.000012:")
+    whole = LogRead(name="binlog.000012", size=9, end=last.end)
+    lost = LogRead(name="binlog.000015", size=0, end="", problem="binlog.000013 is gone")
+    later = entry(a_transaction(0, 4600, "u:35"), "shop.orders")
+    for read in (whole, replace(whole, problem="it ends within an event", torn=True)):
+        found, _ = planned(monkeypatch, entry(SUBJECT, "shop.orders"), later, read, lost)
+        assert found and found.later == 1
+    before = replace(whole, end=SUBJECT.end)
+    unread = replace(whole, problem="its last 9 bytes were not read", damaged=True)
+    elsewhere = replace(whole, name="binlog.000016", end="binlog.000016:900")
+    for reads in ([before, lost, whole], [unread, lost, elsewhere], [before, lost], [lost, whole]):
+        with pytest.raises(ZbackupError, match="not all of the log was read"):
+            planned(monkeypatch, entry(SUBJECT, "shop.orders"), later, *reads)
+    with pytest.raises(Refused, match=r"binlog\.000013 is gone"):
+        planned(monkeypatch, whole, lost)
 
 
 def test_it_has_to_be_applied_and_not_the_last() -> None:

@@ -4,10 +4,11 @@ import heapq
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 
 from zbackup.engines.log_search import ServerSearch
-from zbackup.jobs.context import Context
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.restore.known_logs import known_logs
 from zbackup.jobs.restore.locate_transaction import locate, search_by_name
 from zbackup.jobs.restore.search_log import images_by_servers, search_further, search_log
@@ -15,8 +16,26 @@ from zbackup.model.errors import NotRecoverable, UsageError, VerificationFailed
 from zbackup.model.log import ClusterTime, position_of
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.transaction_name import FORMS, TransactionName
+from zbackup.plan.calendar import back
 
 POLL_S = 0.5
+
+
+def promised_from(ctx: Context, wanted: LogFilter, destination: ShipDestination | None) -> datetime | None:
+    """From when on all is to be seen, by the retention here or at a destination; None where it is asked from
+    when on.
+
+    Older backups are thinned out, and what the log held between those that are left is lost by intent.
+    """
+    if wanted.since:
+        return None
+    retention = destination.retention if destination else ctx.retention
+    return back(ctx.clock.now(), retention.window, ctx.zone)
+
+
+def was_promised(read: LogRead, promised: datetime | None) -> bool:
+    """Tell whether what was not read may be to be seen: what is known to be from before then is not."""
+    return not (promised and read.lost and read.lost.until and read.lost.until <= promised)
 
 
 def follow(ctx: Context, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:

@@ -46,7 +46,8 @@ def search_copies(ctx: Context, destination: ShipDestination, wanted: LogFilter)
         for backup in sooner(backups, wanted):
             known = "" if wanted.backwards else ends.get(backup.record.log_id, "")
             before = lost_behind(backup, held, wanted.until)
-            asked = replace(wanted, after=known, follows=before.record.log_to if before else "")
+            follows, ended = (before.record.log_to, before.record.complete_to) if before else ("", None)
+            asked = replace(wanted, after=known, follows=follows, ended=ended)
             with _brought(ctx, destination, session, there, backup) as (at, catalog):
                 for each in in_one_backup(at, catalog, catalog.backups[-1], asked):
                     if isinstance(each, LogRead):

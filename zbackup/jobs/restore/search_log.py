@@ -50,8 +50,9 @@ def search_log(ctx: Context, wanted: LogFilter) -> Iterator[EntryOrRead]:
         yield from lacking
     chosen = logs[:1] if wanted.after else logs
     for log in chosen if wanted.backwards else reversed(chosen):
-        follows = wanted.follows if wanted.after else _follows(search, catalog, log, logs, wanted.until)
-        yield from _in_files(ctx, search, log.files, replace(wanted, follows=follows))
+        before = None if wanted.after else _in_front(log, logs, wanted.until)
+        asked = wanted if wanted.after else _behind(search, catalog, wanted, before)
+        yield from _in_files(ctx, search, log.files, asked)
     if not wanted.backwards:
         yield from lacking
 
@@ -71,8 +72,9 @@ def search_behind(ctx: Context, subject: BeforeTransaction, kinds: frozenset[Kin
     for log in reversed(logs):
         # A log of which no backup holds the beginning may be another one by now.
         own = log.id != UNKNOWN and log.id in subject.logs
-        follows = "" if log.id in subject.logs else _follows(search, catalog, log, logs)
-        yield from _in_files(ctx, search, log.files, by_order if own else replace(by_time, follows=follows))
+        before = None if log.id in subject.logs else _in_front(log, logs)
+        asked = by_order if own else _behind(search, catalog, by_time, before)
+        yield from _in_files(ctx, search, log.files, asked)
     yield from (_not_read(ctx, by_time, why) for why in unread)
 
 
@@ -146,26 +148,25 @@ def require_all_read(reads: Sequence[LogRead]) -> None:
     raise failure(f"not all of the log was read: {said}")
 
 
-def _follows(
-    search: FileSearch,
-    catalog: Catalog,
-    log: KnownLog,
-    logs: Sequence[KnownLog],
-    until: datetime | None = None,
-) -> str:
-    """Return where the log in front of this one went on, if some may be lost between the two; else "".
+def _in_front(log: KnownLog, logs: Sequence[KnownLog], until: datetime | None = None) -> Backup | None:
+    """The backup behind whose log some may be lost in front of this one; None if none is.
 
     A log that goes on is taken for another one when what leads up to it was purged. Of one of which no backup
     holds the beginning, its files tell whether that is so.
     """
     others = [backup for each in logs if each is not log for backup in each.backups]
-    before = lost_behind(log.backups[-1], others, until) if log.backups else newest(others, until)
+    return lost_behind(log.backups[-1], others, until) if log.backups else newest(others, until)
+
+
+def _behind(search: FileSearch, catalog: Catalog, wanted: LogFilter, before: Backup | None) -> LogFilter:
+    """The same of a log that should go on where that of this backup ended."""
     if before is None:
-        return ""
+        return replace(wanted, follows="")
     try:
-        return search.goes_on_at(before.files(catalog.all_datasets))
+        follows = search.goes_on_at(before.files(catalog.all_datasets))
     except (ZbackupError, OSError):
-        return before.record.log_to
+        follows = before.record.log_to
+    return replace(wanted, follows=follows, ended=before.record.complete_to)
 
 
 def _in_files(

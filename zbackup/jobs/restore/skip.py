@@ -82,7 +82,7 @@ def _left_out(ctx: Context, subject: Transaction, last: Transaction) -> LeftOut:
     if not tables:
         return found
     since = subject.committed - _SET_BACK
-    for each in _from(ctx, subject, LogFilter(tables=tables, since=since)):
+    for each in _from(ctx, subject, LogFilter(tables=tables, since=since), last):
         there = each.transaction
         if position_of(there.start) > position_of(last.start):
             break
@@ -91,16 +91,21 @@ def _left_out(ctx: Context, subject: Transaction, last: Transaction) -> LeftOut:
     return found
 
 
-def _from(ctx: Context, subject: Transaction, wanted: LogFilter) -> Iterator[LogEntry]:
-    """From this transaction on, in the order of the log.
+def _from(
+    ctx: Context, subject: Transaction, wanted: LogFilter, last: Transaction | None = None
+) -> Iterator[LogEntry]:
+    """From this transaction on, in the order of the log, up to the end of the file that holds the last one.
 
-    Raise what kept that from being read as a whole: what is in front of it matters only if it is not found.
+    Raise what kept that from being read as a whole: what is in front of it matters only if it is not found,
+    and what is behind the last one not at all.
     """
     reads: list[LogRead] = []
     found = False
     for each in search_log(ctx, wanted):
         if isinstance(each, LogRead):
             reads.append(each)
+            if found and last and _reaches(each, last):
+                break
             continue
         if not found and _is(each.transaction, subject):
             found = True
@@ -108,6 +113,11 @@ def _from(ctx: Context, subject: Transaction, wanted: LogFilter) -> Iterator[Log
         if found:
             yield each
     require_all_read(reads)
+
+
+def _reaches(read: LogRead, last: Transaction) -> bool:
+    sound = not read.problem or read.torn
+    return sound and bool(read.end) and position_of(read.end) >= position_of(last.end)
 
 
 def _is(one: Transaction, other: Transaction) -> bool:

@@ -15,7 +15,7 @@ from zbackup.engines.mysql.binlog import events
 from zbackup.engines.mysql.binlog.lost_log import goes_on_at
 from zbackup.engines.mysql.binlog.reader import begun
 from zbackup.engines.mysql.binlog.search_by_filter import search
-from zbackup.model.log_entry import LogFilter, LogRead
+from zbackup.model.log_entry import LogFilter, LogRead, Lost
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,10 @@ def test_what_is_lost_in_front_of_the_first_file_is_told(
     found = list(search(files, LogFilter(follows=follows, backwards=backwards)))
     lost = found[-1 if backwards else 0]
     assert not said or (isinstance(lost, LogRead) and lost.problem == said[0]), "where it lies"
+    for ended in (None, left - HOUR):
+        reads = search(files, LogFilter(follows=follows, ended=ended, backwards=backwards))
+        lacking = [each.lost for each in reads if isinstance(each, LogRead) and each.lost]
+        assert lacking == [Lost(since=ended, until=left)] * len(said)
 
 
 @settings(max_examples=examples(60))

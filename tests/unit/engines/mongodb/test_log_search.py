@@ -18,7 +18,7 @@ from zbackup.engines.mongodb.recovery.log_search import MongoLogSearch
 from zbackup.model.added_log import AddedFile
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import DatabaseError, NotRecoverable, Refused, VerificationFailed
-from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
+from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Lost
 from zbackup.model.progress import Silent
 from zbackup.model.record import ARCHIVED
 from zbackup.model.relocation import Relocation
@@ -107,6 +107,10 @@ def test_what_is_lost_in_front_of_an_oplog_is_told_where_it_lay(
 
     gone = [f"what the oplog held between {at(0)} and {at(1)} is gone"]
     assert told(follows=at(0)) == gone
+    made = MongoLogSearch(recovery=story.recovery)
+    reads = list(made.on_clone(story.files("log", story.source_record), LogFilter(follows=at(0))))
+    found = Lost(since=ts(0).as_datetime(), until=ts(1).as_datetime())
+    assert [each.lost for each in reads if isinstance(each, LogRead) and each.lost] == [found]
     assert told() == told(follows=at(1)) == told(follows=at(7)) == []
     begun = ts(1).as_datetime()
     assert told(follows=at(0), since=begun) == gone

@@ -22,6 +22,7 @@ from zbackup.model.anchors import Anchor
 from zbackup.model.backup import BackupFiles
 from zbackup.model.clock_reading import Reading
 from zbackup.model.errors import NotRecoverable, Refused, UsageError, VerificationFailed
+from zbackup.model.log_entry import LogFilter, LogRead, Lost
 from zbackup.model.record import Record
 from zbackup.model.recovery import Files, Reach
 from zbackup.model.relocation import Relocation
@@ -110,6 +111,29 @@ def test_the_last_commit_is_the_latest_by_time(log: Log) -> None:
     log.commit(10, 30, 20)
     found = reached(record(log.end()), log.copy("s")).as_of
     assert found == moment(30)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_what_is_lost_behind_all_that_is_wanted_is_no_loss(log: Log, *, backwards: bool) -> None:
+    """By what the older backup is known to hold: a commit of a clock that was set ahead says nothing."""
+    week = timedelta(days=7)
+    log.commit(10, 9 * 365 * 24 * 3600 * 1_000_000)
+    held = replace(record(log.end()), complete_to=moment(0) + week)
+    older = BackupFiles(held, log.copy("older"))
+    log.files = {4: Builder()}
+    newer = BackupFiles(replace(held, complete_to=moment(0) + 2 * week), log.copy("newer"))
+
+    def lost(until: datetime | None, *files: BackupFiles) -> list[Lost]:
+        found = SEARCH.history(files or (newer, older), LogFilter(until=until, backwards=backwards))
+        return [each.lost for each in found if isinstance(each, LogRead) and each.lost]
+
+    assert lost(moment(0) + week) == lost(moment(0) + timedelta(hours=1)) == []
+    behind = Lost(since=moment(0) + week, until=moment(0))
+    for until in (None, moment(1) + week, moment(0) + 3 * week):
+        assert lost(until) == [behind]
+    unfinished = BackupFiles(replace(held, complete_to=None), older.where)
+    assert lost(moment(0) + timedelta(hours=1), newer, unfinished) == [replace(behind, since=moment(0))]
+    assert lost(moment(0) - timedelta(hours=1), newer, unfinished) == []
 
 
 def test_an_empty_newest_file_is_looked_behind(log: Log) -> None:

@@ -21,7 +21,7 @@ from zbackup.engines.mongodb.optime import OpTime
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server.connection import connect
 from zbackup.model.log import Transaction
-from zbackup.model.log_entry import KINDS, Kind, LogEntry, LogFilter, LogRead, Touched
+from zbackup.model.log_entry import KINDS, Kind, LogEntry, LogFilter, LogRead, Lost, Touched
 
 _ROWS: Final[dict[str, Kind]] = {"i": "insert", "u": "update", "d": "delete"}
 _DDL: Final[tuple[Kind, ...]] = ("ddl",)
@@ -93,7 +93,8 @@ def _lost(log: Oplog, wanted: LogFilter, name: str) -> list[LogRead]:
     if begin.ts <= end.ts or too_old:
         return []
     said = f"what the oplog held between {end} and {begin} is gone"
-    return [LogRead(name=name, size=0, end="", problem=said)]
+    lost = Lost(since=end.ts.as_datetime(), until=begin.ts.as_datetime())
+    return [LogRead(name=name, size=0, end="", problem=said, lost=lost)]
 
 
 def entries(documents: Iterator[bytes], pending: Pending | None = None) -> Iterator[LogEntry]:

@@ -1,7 +1,7 @@
 """Tell what is lost of a log between two of its files: the server has purged it, and no snapshot holds it."""
 
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +11,7 @@ from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import begun
 from zbackup.engines.mysql.binlog.torn_end import is_closed
 from zbackup.model.log import how_many
-from zbackup.model.log_entry import LogFilter, LogRead
+from zbackup.model.log_entry import LogFilter, LogRead, Lost
 from zbackup.proc import secure_files
 
 MARGIN: Final = timedelta(minutes=10)
@@ -21,8 +21,16 @@ More than a clock is put back by, as a rule; commit times of a replica are earli
 """
 
 
+Complete = Mapping[Path, datetime]
+"""Up to when all that was committed is in a file or in those before it: of files with which a backup's log
+ends.
+
+Commit times do not tell that: one of a clock that was set ahead would hide what is lost behind it.
+"""
+
+
 def lost_before(
-    files: Sequence[Path], number: int, wanted: LogFilter, after: LogPosition | None
+    files: Sequence[Path], number: int, wanted: LogFilter, after: LogPosition | None, complete: Complete
 ) -> list[LogRead]:
     """Tell what is lost in front of this one of the files; of the first, behind `wanted.follows`.
 
@@ -32,10 +40,12 @@ def lost_before(
     if is_too_old(path, wanted):
         return []
     if not number:
-        return _lost_behind(LogPosition.parse(wanted.follows), path) if wanted.follows else []
+        return _lost_behind(wanted, path) if wanted.follows else []
     before = files[number - 1]
     seen = after is not None and after.sequence >= sequence(path.name)
-    return [] if seen or _is_too_late(before, wanted) else _lost_between(before, path)
+    if seen or _is_too_late(before, wanted, complete):
+        return []
+    return _lost_between(before, path, complete.get(before))
 
 
 def goes_on_at(last: Path, end: str) -> str:
@@ -49,33 +59,39 @@ def goes_on_at(last: Path, end: str) -> str:
 
 def is_too_old(following: Path, wanted: LogFilter) -> bool:
     """Tell whether all that is in front of this file is from before what is wanted."""
-    try:
-        left = begun(following)
-    except OSError:
-        return False
+    left = _begun(following)
     return bool(wanted.since and left and left < wanted.since - MARGIN)
 
 
-def _is_too_late(file: Path, wanted: LogFilter) -> bool:
-    try:
-        left = begun(file)
-    except OSError:
+def _is_too_late(file: Path, wanted: LogFilter, complete: Complete) -> bool:
+    """Tell whether all that is behind what is here of a file is from after what is wanted."""
+    if wanted.until is None:
         return False
-    return bool(wanted.until and left and left > wanted.until + MARGIN)
+    reached, left = complete.get(file), _begun(file)
+    return bool((reached and reached >= wanted.until) or (left and left > wanted.until + MARGIN))
 
 
-def _lost_behind(end: LogPosition, path: Path) -> list[LogRead]:
+def _begun(file: Path) -> datetime | None:
+    try:
+        return begun(file)
+    except OSError:
+        return None
+
+
+def _lost_behind(wanted: LogFilter, path: Path) -> list[LogRead]:
+    end = LogPosition.parse(wanted.follows)
     first, unseen = sequence(path.name), end.sequence + (end.offset > FIRST_EVENT)
-    return [_lost(str(end), path, first - unseen)] if first > end.sequence else []
+    return [_lost(str(end), path, first - unseen, wanted.ended)] if first > end.sequence else []
 
 
-def _lost_between(before: Path, path: Path) -> list[LogRead]:
+def _lost_between(before: Path, path: Path, reached: datetime | None) -> list[LogRead]:
     count = sequence(path.name) - sequence(before.name) - 1
+    since = reached or _begun(before)
     if count > 0:
-        return [_lost(before.name, path, count)]
+        return [_lost(before.name, path, count, since)]
     if _is_whole(before, path):
         return []
-    return [_lost(_end(before), path, 0)]
+    return [_lost(_end(before), path, 0, since)]
 
 
 def _is_whole(before: Path, path: Path) -> bool:
@@ -98,7 +114,8 @@ def _end(file: Path) -> str:
         return file.name
 
 
-def _lost(end: str, path: Path, count: int) -> LogRead:
+def _lost(end: str, path: Path, count: int, since: datetime | None) -> LogRead:
     files = f" ({how_many(count, 'file', 'files')})" if count else ""
     said = f"what the log held between {end} and {path.name}{files} is gone"
-    return LogRead(name=path.name, size=0, end="", problem=said)
+    lost = Lost(since=since, until=_begun(path))
+    return LogRead(name=path.name, size=0, end="", problem=said, lost=lost)

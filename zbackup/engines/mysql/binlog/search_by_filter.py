@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from zbackup.engines.mysql.binlog.contents import Contents, kinds_of, read_contents
@@ -15,7 +16,7 @@ from zbackup.engines.mysql.binlog.events import (
     Dialect,
 )
 from zbackup.engines.mysql.binlog.files import sequence
-from zbackup.engines.mysql.binlog.lost_log import is_too_old, lost_before
+from zbackup.engines.mysql.binlog.lost_log import Complete, is_too_old, lost_before
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import describe, microseconds, opened
 from zbackup.engines.mysql.binlog.scan import Scanner
@@ -26,17 +27,22 @@ from zbackup.proc import secure_files
 TOLD_EVERY: Final = 1 << 22
 """Bytes between two words on how far the reading is."""
 
+NOTHING_KNOWN: Final[Complete] = MappingProxyType({})
+
 _CHUNK: Final = 1 << 20
 _QUERY_COMPRESSED: Final = b"\xa5"
 
 
-def search(files: Sequence[Path], wanted: LogFilter, told: Told = nobody) -> Iterator[LogEntry | LogRead]:
+def search(
+    files: Sequence[Path], wanted: LogFilter, told: Told = nobody, complete: Complete = NOTHING_KNOWN
+) -> Iterator[LogEntry | LogRead]:
     """The transactions that are wanted, in log order, and behind those of each file what was read of it.
 
     `files` are of one log, oldest first. One that ends before the position `wanted.after` was begun again
     (RESET BINARY LOGS), and is read from its beginning. A file that is damaged, encrypted or gone
     does not keep the others from being read: its LogRead says so, and one of its own where log is lost
     between two, or in front of the first (`wanted.follows`). `told` hears how far the reading is.
+    `complete` is what is known of them (see lost_log.Complete).
     """
     after = _still_there(files, LogPosition.parse(wanted.after)) if wanted.after else None
     numbered = list(enumerate(files))
@@ -47,7 +53,7 @@ def search(files: Sequence[Path], wanted: LogFilter, told: Told = nobody) -> Ite
         newest = number == len(files) - 1
         if not newest and is_too_old(files[number + 1], wanted):
             continue
-        lacking = lost_before(files, number, wanted, after)
+        lacking = lost_before(files, number, wanted, after, complete)
         if not wanted.backwards:
             yield from lacking
         yield from _search_file(path, wanted, (start, newest), told)

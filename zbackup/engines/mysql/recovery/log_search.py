@@ -7,7 +7,7 @@ from zbackup.engines.mysql.binlog.lost_log import goes_on_at
 from zbackup.engines.mysql.binlog.search_by_filter import search
 from zbackup.engines.mysql.recovery.covered_log import covered_files, is_readable
 from zbackup.engines.mysql.recovery.images import images
-from zbackup.engines.mysql.recovery.replay_bounds import find_named, paths_of
+from zbackup.engines.mysql.recovery.replay_bounds import complete_with, find_named, paths_of
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import Refused, UsageError
 from zbackup.model.log import Searched, Transaction
@@ -43,7 +43,7 @@ class MysqlLogSearch:
         if not is_readable(newest):
             raise Refused(f"the log cannot be read: {'; '.join(newest.blockers)}")
         folded = replace(wanted, fold=newest.server.get("lower_case_table_names", "0") != "0")
-        yield from search(paths_of(files), folded, told)
+        yield from search(paths_of(files), folded, told, complete_with(files))
 
     def goes_on_at(self, newest: BackupFiles) -> str:
         """See engines.log_search.FileSearch."""

@@ -5,6 +5,7 @@ it.
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 from zbackup.engines.mysql.binlog.files import sequence
@@ -87,6 +88,12 @@ def paths_of(files: Sequence[BackupFiles]) -> list[Path]:
         # The newer the backup, the more of a file it holds.
         paths = {file.name: file for file in covered_files(*each)} | paths
     return sorted(paths.values(), key=lambda file: sequence(file.name))
+
+
+def complete_with(files: Sequence[BackupFiles]) -> dict[Path, datetime]:
+    """Up to when all that was committed is in one log, by the files with which what its backups hold of it
+    ends."""
+    return {covered_files(*each)[-1]: known for each in files if (known := each.record.complete_to)}
 
 
 def tables_outside(
