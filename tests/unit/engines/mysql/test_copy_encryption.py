@@ -81,9 +81,13 @@ def test_what_production_makes_of_it_is_told_in_one_line(code: int, remedy: str)
     ("options", "encrypted"),
     [
         ("row_format=DYNAMIC ENCRYPTION='Y'", True),
+        ('row_format=DYNAMIC ENCRYPTION="Y" ', True),
         ("ENCRYPTION='N'", False),
+        ('ENCRYPTION="N"', False),
         ("`ENCRYPTED`=YES `ENCRYPTION_KEY_ID`=2", True),
         ("`encrypted`='yes'", True),
+        ('"ENCRYPTED"=YES', True),
+        ('`ENCRYPTED`="YES"', True),
         ("`ENCRYPTED`=NO", False),
         ("`ENCRYPTION_KEY_ID`=1", False),
         (None, False),

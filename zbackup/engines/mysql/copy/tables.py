@@ -35,7 +35,8 @@ _WALKED = _NUMBERS | {
     "uuid",
 }
 
-_ENCRYPTED = re.compile(r"\bENCRYPTION='?Y|\bENCRYPTED`?='?(?:YES|ON|1)\b", re.IGNORECASE)
+_ENCRYPTED = re.compile(r"""\bENCRYPTION=['"]?Y|\bENCRYPTED[`"]?=['"]?(?:YES|ON|1)\b""", re.IGNORECASE)
+"""MySQL before 8.0 has the letter in double quotes, MariaDB the name where the mode is ANSI_QUOTES."""
 
 SYSTEM_SCHEMAS = ("mysql", "information_schema", "performance_schema", "sys")
 
