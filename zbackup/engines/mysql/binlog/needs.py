@@ -20,10 +20,10 @@ _EVERYWHERE: Final = frozenset({"innodb", "myisam", "mrg_myisam", "memory", "csv
 """Engines that each server has, those that the other kind of server knows too: they do no harm."""
 
 _OTHER_NAMES: Final = frozenset({"innobase", "merge", "heap", "maria", "default"})
-"""Of engines among those; for the last one a server takes its own (sql/handler.cc, ha_resolve_by_name)."""
+"""Other names of those; for the last one a server takes its own default (sql/handler.cc, ha_resolve_by_name)."""
 
 _ALIASES: Final = {"ndb": "ndbcluster"}
-"""The one other name of an engine that not each server has (sys_table_aliases there)."""
+"""Other names of engines that not each server has (sys_table_aliases there)."""
 
 _BEFORE_OBJECT: Final = frozenset(
     {"OR", "REPLACE", "TEMPORARY", "ONLINE", "OFFLINE", "IGNORE", "UNIQUE", "FULLTEXT", "SPATIAL"}
