@@ -20,7 +20,7 @@ _EVERYWHERE: Final = frozenset({"innodb", "myisam", "mrg_myisam", "memory", "csv
 """Engines that each server has, those that the other kind of server knows too: they do no harm."""
 
 _OTHER_NAMES: Final = frozenset({"innobase", "merge", "heap", "maria", "default"})
-"""Other names of those; for the last one a server takes its own default (sql/handler.cc, ha_resolve_by_name)."""
+"""Other names of those; the last is the server's own default (sql/handler.cc, ha_resolve_by_name)."""
 
 _ALIASES: Final = {"ndb": "ndbcluster"}
 """Other names of engines that not each server has (sys_table_aliases there)."""
