@@ -196,7 +196,7 @@ def test_files_that_are_brought_in_end_a_replay(text: str, stops: bool) -> None:
         ("CREATE OR REPLACE TABLE t (a INT) COMMENT 'ENGINE=x', ENGINE=`archive`", "storage engine archive"),
         ("ALTER TABLE t ADD COLUMN engine VARCHAR(9), ENGINE = ROCKSDB", "storage engine rocksdb"),
         ("CREATE TABLE t (a INT) ENGINE=InnoDB", ""),
-        ("CREATE TABLE t (a INT) ENGINE=DEFAULT", ""),
+        ("CREATE TABLE t (a INT) ENGINE=`DEFAULT`", ""),
         ("ALTER TABLE t ENGINE = 'default'", ""),
         *((f"CREATE TABLE t (a INT) ENGINE={name}", "") for name in ("Innobase", "HEAP", "Merge", "MARIA")),
         ("CREATE TABLE t (a INT) ENGINE=ndb", "storage engine ndbcluster"),
