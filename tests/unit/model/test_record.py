@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.examples import examples
 from tests.unit.samples import PLAIN, records
 from zbackup.model.errors import Refused
 from zbackup.model.record import (
@@ -22,13 +23,13 @@ LIMIT = 8191  # zfsprops(7): a user property's value, terminating byte included
 
 
 @given(records)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_what_was_written_is_read_back(record: Record) -> None:
     assert from_properties(to_properties(record)) == record
 
 
 @given(records, st.randoms())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_the_order_of_properties_means_nothing(record: Record, random: object) -> None:
     items = list(to_properties(record).items())
     random.shuffle(items)  # type: ignore[attr-defined]
@@ -36,7 +37,7 @@ def test_the_order_of_properties_means_nothing(record: Record, random: object) -
 
 
 @given(records)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_zfs_can_hold_every_property(record: Record) -> None:
     for name, value in to_properties(record).items():
         assert name.startswith(PREFIX) and len(name) < 256
@@ -149,7 +150,7 @@ def test_what_is_no_json_is_called_so() -> None:
         lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     ).map(json.dumps),
 )
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_any_damage_is_a_value_error_or_harmless(key: str, value: str) -> None:
     try:
         found = from_properties(to_properties(PLAIN) | {key: value})

@@ -179,7 +179,7 @@ def test_behind_a_reset_the_old_log_ends() -> None:
     assert "reset, rolled back, or cut off by a crash): binlog.000001 begins another one" in older.why
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(happening)
 def test_of_a_log_that_was_archived_after_the_backup_the_first_chain_is_the_backup_s_own(
     story: list[tuple[object, ...]],

@@ -77,7 +77,7 @@ def gone(backups: Sequence[Backup], rules: Retention, now: datetime, grace: time
 
 
 @given(histories() | sound_histories(), policies, st.data())
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_nothing_that_is_added_makes_another_go_while_real_ones_arrive(
     history: History, rules: Retention, data: st.DataObject
 ) -> None:
@@ -91,7 +91,7 @@ def test_nothing_that_is_added_makes_another_go_while_real_ones_arrive(
 
 
 @given(sound_histories(), policies, st.data())
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_what_contradicts_what_was_there_never_makes_another_go(
     history: History, rules: Retention, data: st.DataObject
 ) -> None:
@@ -109,7 +109,7 @@ def test_what_contradicts_what_was_there_never_makes_another_go(
 
 
 @given(sound_histories(), st.data())
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_a_recovery_that_worked_without_is_the_same(history: History, data: st.DataObject) -> None:
     real, now = history.backups, history.now
     added = data.draw(forged(real, now))

@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given, settings
 
+from tests.unit.examples import examples
 from tests.unit.plan.deciding import BERLIN, plan
 from tests.unit.plan.histories import (
     History,
@@ -97,7 +98,7 @@ def test_another_log_of_the_same_server_is_no_likely_one() -> None:
 
 
 @given(histories_with_gaps_in_the_log())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_moment_is_in_a_range_exactly_if_a_whole_log_leads_there(history: History) -> None:
     found = recovery_window(history.backups, None, history.now)
     edges = [e for b in history.backups for e in (b.record.as_of, b.record.complete_to) if e]
@@ -107,7 +108,7 @@ def test_a_moment_is_in_a_range_exactly_if_a_whole_log_leads_there(history: Hist
 
 
 @given(histories_with_gaps_in_the_log(), policies)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_prune_keeps_every_moment_of_the_window(history: History, rules: Retention) -> None:
     stay = [k.backup for k in plan(history.backups, rules, history.now).keep]
     start = back(history.now, rules.window, BERLIN)

@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 
 from hypothesis import given, settings
 
+from tests.unit.examples import examples
 from tests.unit.plan.histories import (
     NOON,
     History,
@@ -81,7 +82,7 @@ def test_the_policy_and_this_rule_do_not_rely_on_what_the_other_takes_away() -> 
 
 
 @given(histories_with_gaps_in_the_log(), policies)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_no_moment_that_a_policy_keeps_is_lost(history: History, policy: Retention) -> None:
     plan = plan_retention(history.backups, policy, history.now, UTC, {})
     kept = [k.backup for k in plan.keep]
@@ -92,7 +93,7 @@ def test_no_moment_that_a_policy_keeps_is_lost(history: History, policy: Retenti
 
 
 @given(histories_with_gaps_in_the_log())
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_every_moment_that_was_in_reach_still_is(history: History) -> None:
     gone = replaced(history.backups)
     assert all(b.record.purpose == "log" for b in gone)

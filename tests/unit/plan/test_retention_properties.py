@@ -23,7 +23,7 @@ from zbackup.plan.retention.retention import plan_retention
 
 
 @given(histories(), policies)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_everything_is_either_kept_with_a_reason_or_goes(history: History, rules: Retention) -> None:
     found = plan(history.backups, rules, history.now)
     assert sorted([*kept(found), *gone(found)]) == sorted(b.record.backup for b in history.backups)
@@ -48,7 +48,7 @@ def test_every_moment_of_the_window_that_was_in_reach_still_is(
 
 
 @given(st.booleans(), st.data(), policies, st.randoms())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_wherever_it_is_cut_short_the_next_run_ends_at_the_same(
     clocks_are_right: bool, data: st.DataObject, rules: Retention, random: Random
 ) -> None:
@@ -72,7 +72,7 @@ def test_wherever_it_is_cut_short_the_next_run_ends_at_the_same(
 
 
 @given(histories(), policies)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_a_second_run_finds_nothing_to_do(history: History, rules: Retention) -> None:
     first = plan(history.backups, rules, history.now)
     again = plan([k.backup for k in first.keep], rules, history.now)
@@ -81,7 +81,7 @@ def test_a_second_run_finds_nothing_to_do(history: History, rules: Retention) ->
 
 
 @given(histories(), policies, st.randoms())
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_the_order_in_which_backups_are_listed_does_not_matter(
     history: History, rules: Retention, random: Random
 ) -> None:
@@ -90,7 +90,7 @@ def test_the_order_in_which_backups_are_listed_does_not_matter(
 
 
 @given(histories(), policies)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_what_is_not_its_own_or_not_whole_is_never_touched(history: History, rules: Retention) -> None:
     marked = {
         b.record.backup
@@ -103,7 +103,7 @@ def test_what_is_not_its_own_or_not_whole_is_never_touched(history: History, rul
 
 
 @given(histories(), policies)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_pinned_ones_and_the_newest_stay_and_never_fewer_than_the_minimum(
     history: History, rules: Retention
 ) -> None:
@@ -126,7 +126,7 @@ def test_an_empty_policy_destroys_nothing(history: History) -> None:
 
 
 @given(sound_histories(), policies, st.timedeltas(timedelta(days=-900), timedelta(days=-1)))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_a_clock_that_goes_back_destroys_nothing_that_is_newer(
     history: History, rules: Retention, jump: timedelta
 ) -> None:
@@ -139,7 +139,7 @@ def test_a_clock_that_goes_back_destroys_nothing_that_is_newer(
 
 
 @given(histories_with_replay_stops(), policies)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_what_cannot_be_replayed_is_known_while_a_base_is_before_it(
     history: History, rules: Retention
 ) -> None:

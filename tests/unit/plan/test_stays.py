@@ -72,7 +72,7 @@ def _justs(promised: dict[str, datetime], prunes: list[datetime], data: st.DataO
 
 
 @given(histories(clocks_are_right=True), policies)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_what_goes_now_is_promised_nothing(history: History, rules: Retention) -> None:
     plan = plan_retention(history.backups, rules, history.now, BERLIN, {})
     promised = stays_until(history.backups, rules, history.now, BERLIN)

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given, settings
 
+from tests.unit.examples import examples
 from tests.unit.plan.histories import History, blocked, histories, made, reaches, sound_histories
 from zbackup.model.backup import Backup
 from zbackup.model.log import Transaction
@@ -36,7 +37,7 @@ WHOLE = [made(n, at(n), log=("log", 1, n)) for n in (1, 2, 3)]
 
 
 @given(histories())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_moment_is_in_a_range_exactly_if_snapshots_lead_there(history: History) -> None:
     found = recovery_window(history.backups, None, history.now)
     edges = [e for b in history.backups for e in (b.record.as_of, b.record.complete_to) if e]
@@ -46,7 +47,7 @@ def test_a_moment_is_in_a_range_exactly_if_snapshots_lead_there(history: History
 
 
 @given(sound_histories())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_recovery_to_a_moment_in_a_range_has_a_base_and_a_log_that_continues_it(history: History) -> None:
     found = recovery_window(history.backups, None, history.now)
     for each in found.ranges:
@@ -58,7 +59,7 @@ def test_a_recovery_to_a_moment_in_a_range_has_a_base_and_a_log_that_continues_i
 
 
 @given(histories())
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_ranges_and_gaps_alternate(history: History) -> None:
     found = recovery_window(history.backups, LiveLog("", "binlog.999999:4"), history.now)
     marks = sorted([*((r.after, r.to) for r in found.ranges), *((g.after, g.to) for g in found.gaps)])

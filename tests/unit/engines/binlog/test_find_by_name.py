@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.engines.binlog.builder import SERVER, Builder, Written
+from tests.unit.examples import examples
 from zbackup.engines.mysql.binlog import events
 from zbackup.engines.mysql.binlog.errors import BinlogDamaged
 from zbackup.engines.mysql.binlog.find_by_name import find
@@ -88,7 +89,7 @@ def assert_all_are_found(log: Log) -> None:
 
 
 @given(logs=st.lists(st.lists(st.sampled_from(["", "blue", "x_1"]), max_size=5), min_size=1, max_size=5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_every_gtid_of_mysql_is_found(
     tmp_path_factory: pytest.TempPathFactory, logs: list[list[str]]
 ) -> None:
@@ -105,7 +106,7 @@ sources = st.tuples(st.integers(0, 1), st.integers(1, 2))
 
 
 @given(data=st.data(), files=st.integers(1, 5), rising=st.booleans())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_every_gtid_of_mariadb_is_found_also_where_numbers_do_not_rise(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, files: int, rising: bool
 ) -> None:
@@ -121,7 +122,7 @@ def test_every_gtid_of_mariadb_is_found_also_where_numbers_do_not_rise(
 
 
 @given(logs=st.lists(st.lists(st.just(""), max_size=4), min_size=1, max_size=3), data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_place_names_what_it_lies_in_and_the_cut_is_before_that(
     tmp_path_factory: pytest.TempPathFactory, logs: list[list[str]], data: st.DataObject
 ) -> None:

@@ -153,7 +153,7 @@ def test_search_goes_on_where_it_ended(log: Path) -> None:
     assert (end.end, end.problem) == (f"binlog.000001:{log.stat().st_size}", "")
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(cut=st.integers(0, len(story().data)), checksum=st.booleans())
 def test_cut_anywhere(tmp_path_factory: pytest.TempPathFactory, cut: int, checksum: bool) -> None:
     """What is whole is found, and what is not is told of, unless the server may still be writing it."""

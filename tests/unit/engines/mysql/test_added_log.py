@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.engines.binlog.builder import SERVER
 from tests.unit.engines.binlog.test_find_by_name import previous
 from tests.unit.engines.mysql.test_recovery_of_files import READER, Log, record
+from tests.unit.examples import examples
 from zbackup.engines.mysql.binlog.errors import DifferentLog, GapError
 from zbackup.engines.mysql.binlog.events import PREVIOUS_GTIDS
 from zbackup.engines.mysql.binlog.position import LogPosition
@@ -76,7 +77,7 @@ def gtids(subject: BackupFiles) -> list[str]:
     return [t.gtid for file in covered_files(*subject) for t in transactions(file)]
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.sampled_from(["commit", "rotate"]), max_size=8),
     st.lists(st.sampled_from(["commit", "rotate"]), max_size=8),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.unit.engines.binlog.builder import Builder
 from tests.unit.engines.mysql.test_recovery_of_files import NOW, READER, SEARCH, Log, moment, record
+from tests.unit.examples import examples
 from tests.unit.samples import NOON
 from zbackup.engines.mysql.binlog.errors import BinlogDamaged, DifferentLog
 from zbackup.engines.mysql.binlog.events import IGNORABLE
@@ -124,7 +125,7 @@ def test_of_a_server_whose_log_is_encrypted_the_copy_is_read(log: Log, tmp_path:
 COMMITS = st.lists(st.sampled_from([5, 10, 30, 60, "rotate"]), max_size=6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(COMMITS, COMMITS, st.sampled_from(["primary", "replica"]))
 def test_a_backup_reaches_to_its_last_commit_whatever_was_read_before(
     tmp_path_factory: pytest.TempPathFactory, before: list[Any], behind: list[Any], role: Any

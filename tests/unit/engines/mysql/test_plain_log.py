@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.unit.engines.mysql.archived import Archive, Archiver, Killed, check, require_up_to_date
 from tests.unit.engines.mysql.sent import Cut, SealedServer, copy_of, held, require_same
+from tests.unit.examples import examples
 from zbackup.engines.mysql.archive.follow import MysqlLogFollower
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.plain_log.plain_log import PLAIN_LOG, PlainLog
@@ -57,7 +58,7 @@ ANEW = ("rotate", "purge", "snapshot", "reset", "rotate")
 """The server has another binlog.000001 than the one that is archived, and a copy that begins behind it."""
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(STEPS, max_size=20), st.booleans(), st.booleans())
 @example([("archive", None), *((each,) for each in OLD_AND_NEW)], False, False)
 @example([("archive", None), *((each,) for each in ANEW)], False, False)
