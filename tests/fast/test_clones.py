@@ -172,9 +172,9 @@ def test_reset(world: World, ctx: Context) -> None:
 
 
 def test_a_clone_keeps_its_port_whatever_is_configured_later(world: World, ctx: Context) -> None:
-    make(replace(ctx, cloning=replace(ctx.cloning, ports=(33100, 33199))))
+    make(replace(ctx, cloning=replace(ctx.cloning, ports=(32600, 32699))))
     found = find_clone(ctx, "dev")
-    assert found and 33100 <= (port := found[0].port) <= 33199 and ctx.cloning.ports[1] < port
+    assert found and 32600 <= (port := found[0].port) <= 32699 and ctx.cloning.ports[1] < port
     for job in (clones.stop, clones.start, lambda all_of, name: reset(all_of, name, latest=True)):
         job([ctx], "dev")
         assert (clones.show([ctx], "dev").clone.port, clones.way_in([ctx], "dev").port) == (port, port)
