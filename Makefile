@@ -49,7 +49,7 @@ types: setup
 	$(BIN)/lint-imports
 
 units: setup
-	$(BIN)/pytest -q -n 2 --dist worksteal tests/fast tests/unit # what takes long comes first
+	$(BIN)/pytest -q -n 3 --dist worksteal tests/fast tests/unit # what takes long comes first
 
 lab: ## build and fetch what the tests need: a guest kernel with OpenZFS, database servers
 	tests/lab/lab up
