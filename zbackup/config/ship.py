@@ -28,7 +28,7 @@ _ADDRESSES = (
 _OPTION = re.compile(r"[^\x00-\x1f\x7f]+")
 
 ALL, NONE = "all", "none"
-"""Amounts of data that a verification reads, besides a size."""
+"""Amounts of data that a verification reads, other than a size."""
 
 OPTIONS = (
     "AddressFamily",

@@ -35,13 +35,13 @@ _READ: Final = CodecOptions[dict[str, Any]](
 
 
 def live_operations(options: ConnectOptions, at: ClusterTime) -> Iterator[str]:
-    """The same of a running server's oplog. Raise DatabaseError when it cannot be asked."""
+    """Give `operations` of a running server's oplog. Raise DatabaseError when it cannot be asked."""
     with connect(options) as connection:
         yield from operations(ServerOplog(connection), at, f"the oplog of {connection.where}")
 
 
 def operations(log: Oplog, at: ClusterTime, name: str) -> Iterator[str]:
-    """Each operation of the transaction that the entry at `at` completes, in its order; else the entry.
+    """Give each operation of the transaction that the entry at `at` completes, in its order; else the entry.
 
     Raise NotRecoverable, before anything is told, when an entry of it is not in the oplog.
     """
