@@ -43,3 +43,10 @@ def test_times_are_shown_in_the_originals_zone(flavor: str) -> None:
 def test_statements_write_and_read_files_in_the_clones_scratch_directory_only(flavor: str) -> None:
     for replaying in (True, False):
         assert f"--secure-file-priv={PLACE.scratch}" in options(flavor, LOG, replaying=replaying)
+
+
+@pytest.mark.parametrize("mode", ["", "UTF8_IS_UTF8MB3", "UTF8_IS_UTF8MB3,NO_PROGRESS_INFO"])
+def test_utf8_means_what_it_meant(mode: str) -> None:
+    """Tried on MariaDB 10.11: CREATE TABLE ... CHARACTER SET utf8 made another table; rows did not fit."""
+    assert f"--old-mode={mode}" in options("mariadb", LOG | {"old_mode": mode}, replaying=True)
+    assert not any("old-mode" in option for option in options("mariadb", LOG, replaying=True))

@@ -32,6 +32,8 @@ KEPT = (
     "character_set_server",
     "collation_server",
     "sql_mode",
+    # Without UTF8_IS_UTF8MB3, which is MariaDB's default, utf8 in a statement of the log means utf8mb4.
+    "old_mode",
     "default_storage_engine",
     "explicit_defaults_for_timestamp",
     "binlog_format",
@@ -63,7 +65,7 @@ KEPT = (
 REPEATED = ("group_concat_max_len", "div_precision_increment", "default_week_format", "max_heap_table_size")
 # Where the server's own files are: only taken over while they exist on this host.
 INSTALLED = ("basedir", "plugin_dir", "character_sets_dir", "lc_messages_dir")
-MAY_BE_EMPTY = ("sql_mode",)
+MAY_BE_EMPTY = ("sql_mode", "old_mode")
 BUFFERED = "fsync"
 """In place of direct I/O. ZFS can refuse that (a compressed page is no whole block), and InnoDB then tries
 again without end; and a clone need not have the settings of ZFS with which the original avoids it."""

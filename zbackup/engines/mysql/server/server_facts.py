@@ -64,6 +64,7 @@ VARIABLES = (
     "character_set_server",
     "collation_server",
     "sql_mode",
+    "old_mode",
     "default_storage_engine",
     "explicit_defaults_for_timestamp",
     "time_zone",
