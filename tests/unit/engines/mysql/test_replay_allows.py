@@ -50,3 +50,10 @@ def test_utf8_means_what_it_meant(mode: str) -> None:
     """Tried on MariaDB 10.11: CREATE TABLE ... CHARACTER SET utf8 made another table; rows did not fit."""
     assert f"--old-mode={mode}" in options("mariadb", LOG | {"old_mode": mode}, replaying=True)
     assert not any("old-mode" in option for option in options("mariadb", LOG, replaying=True))
+
+
+@pytest.mark.parametrize("mode", ["ON", "OFF"])
+def test_what_was_revoked_of_a_grant_for_all_schemas_is_revoked_again(mode: str) -> None:
+    """Tried on MySQL 9.7: without partial_revokes "There is no such grant defined", and the replay ended."""
+    assert f"--partial-revokes={mode}" in options("mysql", LOG | {"partial_revokes": mode}, replaying=True)
+    assert not any("partial-revokes" in option for option in options("mysql", LOG, replaying=True))

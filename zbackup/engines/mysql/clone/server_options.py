@@ -29,6 +29,8 @@ KEPT = (
     "innodb_strict_mode",
     "innodb_doublewrite_dir",
     "lower_case_table_names",
+    # Without it REVOKE takes nothing from a grant for all schemas, and is refused.
+    "partial_revokes",
     "character_set_server",
     "collation_server",
     "sql_mode",
@@ -160,7 +162,7 @@ def arguments(flavor: str, recorded: Mapping[str, str], own: OwnPaths, shape: Sh
         # Without it a trigger or a function takes SUPER as long as there is a binlog.
         options["log_bin_trust_function_creators"] = "ON"
         if flavor == "mysql":
-            options["partial-revokes"] = "ON"
+            options["partial_revokes"] = "ON"
     searched = (*filter(None, recorded.get("innodb_directories", "").split(";")), *shape.outside)
     if searched and flavor == "mysql":
         # Crash recovery asks for files of tables and tablespaces that lie elsewhere before it can read where.

@@ -49,6 +49,7 @@ VARIABLES = (
     "default_week_format",
     "max_heap_table_size",
     "lower_case_table_names",
+    "partial_revokes",
     "log_bin_basename",
     "log_bin_index",
     "binlog_format",
