@@ -143,7 +143,7 @@ def _forgotten_holds(ctx: Context, catalog: Catalog) -> list[str]:
 
 
 def _have_removed(ctx: Context, clone: Clone) -> tuple[str, bool] | None:
-    """By the helper, where we are not root ourselves."""
+    """Have it removed, by the helper where we are not root ourselves."""
     if ctx.helper is None:
         return remove_unfinished(ctx, clone.name)
     try:

@@ -98,7 +98,7 @@ def release_forgotten(
 
 
 def _pool(ctx: Context) -> int:
-    """By which the restores on this pool are known from those of another host with the same name."""
+    """Read the pool's guid, which tells restores on it from those of another host with the same name."""
     (guid,) = ctx.zfs.values(ctx.clones.partition("/")[0], "guid")
     return int(guid)
 
