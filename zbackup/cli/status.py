@@ -49,7 +49,7 @@ CLEAR = "\x1b[H\x1b[2J"
 def command(
     options: Options,
     instance: AnyInstance = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Again every two seconds.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again every two seconds.")] = False,
     max_age: Annotated[
         str,
         typer.Option(
