@@ -106,7 +106,7 @@ def _inspected(options: Options, instance: str | None, most: float | None) -> Ou
         except DatasetNotFound as gone:
             if not any(destination.adapter.here for destination in ctx.destinations):
                 raise
-            raise NotFound(f"{gone}; how its copies are that lie here says zbackup received") from gone
+            raise NotFound(f"{gone}; zbackup received shows the copies that lie here") from gone
 
     return on_each(options, "status", instance, action)
 

@@ -203,7 +203,7 @@ def _require_still_there(session: Archiving, damage: _Damage) -> None:
     if wanted not in listed:
         raise NotFound(
             f"{wanted} was removed from the log archive at {archived.address} meanwhile, by a prune there or "
-            "by hand: the same command chooses again"
+            "by hand: run the same command again"
         )
 
 

@@ -167,7 +167,7 @@ def _hold(
             raise
         except DatasetNotFound as gone:
             raise NotFound(
-                f"{copy} was destroyed at {address} meanwhile: the same command chooses again"
+                f"{copy} was destroyed at {address} meanwhile: run the same command again"
             ) from gone
         except CommandFailed as refused:
             # A command that failed, by its time limit for one, may have held it all the same.
