@@ -14,7 +14,7 @@ import typer
 
 from zbackup.cli import logs
 from zbackup.cli.command_groups import GroupedCommands
-from zbackup.cli.exit_status import table as exit_status_table
+from zbackup.cli.exit_status_table import table as exit_status_table
 from zbackup.cli.options import FLAGS, VALUED, Options, common_options
 from zbackup.cli.output import INTERRUPTED, Told, defect, describe_end, print_document, print_error, tell
 from zbackup.model.errors import UsageError, ZbackupError

@@ -12,7 +12,7 @@ from zbackup.cli.options import Options
 from zbackup.cli.output import emit
 from zbackup.model.errors import NotFound, Refused, UsageError
 from zbackup.model.printable import printable
-from zbackup.proc.helper import ask
+from zbackup.proc.helper_socket import ask
 
 HELP = """Serve a web page: what can be restored, where the gaps are and why, clones, jobs.
 
