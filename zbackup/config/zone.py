@@ -13,11 +13,13 @@ def local_zone() -> ZoneInfo:
     """$TZ if it names a zone, else what /etc/localtime is (a link to), else UTC."""
     if found := zone_named(os.environ.get("TZ", "").removeprefix(":")):
         return found
-    return _from_localtime(LOCALTIME)
+    return host_zone()
 
 
-def _from_localtime(path: Path) -> ZoneInfo:
-    """localtime(5): a link into the zone database, whose tail is the zone's name; some systems copy."""
+def host_zone(path: Path = LOCALTIME) -> ZoneInfo:
+    """The zone of this host for programs that nobody has told another.
+
+    localtime(5): a link into the zone database, whose tail is the zone's name; some systems copy."""
     parts = path.resolve().parts
     for start in range(1, len(parts)):
         if found := zone_named("/".join(parts[start:])):

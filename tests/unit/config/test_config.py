@@ -6,7 +6,7 @@ import pytest
 
 from zbackup.config.load import VARIABLE, find, load, parse
 from zbackup.config.secret import SecretRef
-from zbackup.config.zone import _from_localtime, local_zone
+from zbackup.config.zone import host_zone, local_zone
 from zbackup.model.errors import ConfigError
 from zbackup.model.moment import zone_named
 
@@ -284,8 +284,8 @@ def test_the_machines_zone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     assert local_zone().key == "Asia/Tokyo"
     link = tmp_path / "localtime"
     link.symlink_to("/usr/share/zoneinfo/America/New_York")
-    assert _from_localtime(link).key == "America/New_York"
-    assert _from_localtime(tmp_path / "none").key == "UTC"
+    assert host_zone(link).key == "America/New_York"
+    assert host_zone(tmp_path / "none").key == "UTC"
 
 
 @pytest.mark.parametrize(

@@ -112,11 +112,24 @@ def test_any_quoted_name_is_found(verb: str, name: str) -> None:
         "CREATE USER a IDENTIFIED BY 'hidden",
         "CREATE USER a IDENTIFIED BY/* */\n  'hidden'",
         "SET PASSWORD FOR 'a'@'%' = /* */ PASSWORD /* */ ('hidden')",
+        "CREATE USER a IDENTIFIED BY -- why\n 'hidden'",
+        "CREATE USER a IDENTIFIED BY # why\n 'hidden'",
+        "CREATE USER a IDENTIFIED BY N'hidden'",
+        "ALTER USER a IDENTIFIED BY _utf8mb4 'hidden'",
+        "ALTER USER a IDENTIFIED WITH caching_sha2_password AS X'hid'",
+        "CREATE TABLE t (id INT) ENGINE=FEDERATED CONNECTION='mysql://a:hidden@b:3306/s/t'",
+        "CREATE TABLE t (id INT) ENGINE=CONNECT TABLE_TYPE=MYSQL CONNECTION 'mysql://a:hidden@b/s/t'",
+        'CREATE TABLE t (id INT) ENGINE=SPIDER REMOTE_PASSWORD="hidden"',
     ],
 )
 def test_no_secret_is_shown(text: str) -> None:
     shown = without_secrets(text)
     assert "hid" not in shown and "'***'" in shown
+
+
+def test_no_hash_is_shown_in_hexadecimal() -> None:
+    shown = without_secrets("ALTER USER a IDENTIFIED WITH caching_sha2_password AS 0x24AB REQUIRE NONE")
+    assert shown == "ALTER USER a IDENTIFIED WITH caching_sha2_password AS '***' REQUIRE NONE"
 
 
 def test_what_is_no_secret_is_shown() -> None:

@@ -1,8 +1,12 @@
 """Facts that are recorded of a running server."""
 
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
-from zbackup.engines.mysql.server.server_facts import recorded
+import pytest
+
+from zbackup.engines.mysql.server import server_facts
+from zbackup.engines.mysql.server.server_facts import recorded, zone_for
 
 
 def test_relative_paths_are_those_of_the_data_directory(tmp_path: Path) -> None:
@@ -43,3 +47,39 @@ def test_directories_are_recorded_without_links(tmp_path: Path) -> None:
     assert found["innodb_log_group_home_dir"] == f"{tmp_path}/real/redo"
     assert found["innodb_directories"] == f"{tmp_path}/real/more;{tmp_path}/else"
     assert (found["innodb_undo_directory"], found["innodb_data_home_dir"]) == ("./", "")
+
+
+@pytest.mark.parametrize(
+    ("host", "shown", "known"),
+    [
+        ("Europe/Berlin", "CET", "Europe/Berlin"),
+        ("Europe/Berlin", "CEST", "Europe/Berlin"),
+        ("Etc/UTC", "UTC", "Etc/UTC"),
+        ("Europe/Berlin", "IST", ""),
+        ("Europe/Berlin", "", ""),
+    ],
+)
+def test_the_zone_of_the_host_is_recorded_where_the_server_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, shown: str, known: str
+) -> None:
+    """A daemon that is not root cannot see the server's environment, and none of it says so as a rule."""
+    monkeypatch.setattr(server_facts, "host_zone", lambda: ZoneInfo(host))
+    found = recorded({"datadir": str(tmp_path), "system_time_zone": shown}, "")
+    assert found.get("localtime", "") == known
+
+
+def test_a_zone_that_has_no_name_is_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path("/usr/share/zoneinfo/Europe/Berlin").open("rb") as file:
+        copied = ZoneInfo.from_file(file, key="local time")
+    monkeypatch.setattr(server_facts, "host_zone", lambda: copied)
+    assert "localtime" not in recorded({"datadir": str(tmp_path), "system_time_zone": "CET"}, "")
+
+
+def test_a_recovered_server_has_the_zone_of_the_host_that_was_backed_up(tmp_path: Path) -> None:
+    """A log of statements writes NOW() again, and ALTER TABLE turns a TIMESTAMP into local time."""
+    (tmp_path / "Asia").mkdir()
+    (tmp_path / "Asia" / "Tokyo").touch()
+    assert zone_for({"localtime": "Asia/Tokyo"}, tmp_path) == "Asia/Tokyo"
+    assert zone_for({"localtime": "Asia/Tokyo", "TZ": "Asia/Seoul"}, tmp_path) == "Asia/Seoul"
+    for unknown in ("Asia/Kolkata", "../etc/passwd", "/etc/passwd", "no zone", ""):
+        assert zone_for({"localtime": unknown}, tmp_path) == ""

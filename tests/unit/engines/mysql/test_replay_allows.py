@@ -43,3 +43,17 @@ def test_times_are_shown_in_the_originals_zone(flavor: str) -> None:
 def test_statements_write_and_read_files_in_the_clones_scratch_directory_only(flavor: str) -> None:
     for replaying in (True, False):
         assert f"--secure-file-priv={PLACE.scratch}" in options(flavor, LOG, replaying=replaying)
+
+
+@pytest.mark.parametrize("mode", ["", "UTF8_IS_UTF8MB3", "UTF8_IS_UTF8MB3,NO_PROGRESS_INFO"])
+def test_utf8_means_what_it_meant(mode: str) -> None:
+    """Tried on MariaDB 10.11: CREATE TABLE ... CHARACTER SET utf8 made another table; rows did not fit."""
+    assert f"--old-mode={mode}" in options("mariadb", LOG | {"old_mode": mode}, replaying=True)
+    assert not any("old-mode" in option for option in options("mariadb", LOG, replaying=True))
+
+
+@pytest.mark.parametrize("mode", ["ON", "OFF"])
+def test_what_was_revoked_of_a_grant_for_all_schemas_is_revoked_again(mode: str) -> None:
+    """Tried on MySQL 9.7: without partial_revokes "There is no such grant defined", and the replay ended."""
+    assert f"--partial-revokes={mode}" in options("mysql", LOG | {"partial_revokes": mode}, replaying=True)
+    assert not any("partial-revokes" in option for option in options("mysql", LOG, replaying=True))

@@ -145,6 +145,20 @@ class Scanner:
         """The offset behind what was read and found sound."""
         return self._reached
 
+    def torn(self, start: int) -> tuple[bool, int | None]:
+        """Tell whether the file ends within an event or a transaction, and when that says it was committed.
+
+        Asked when `spans` have come to their end, of the same `start`. None where not even the first event of
+        a transaction is there.
+        """
+        position = max(self._reached, start)
+        if position >= self._last_written():
+            return False, None
+        shape = self._sound(position)
+        if shape is None or shape[0] not in BEGINS:
+            return True, None
+        return True, read_opening(shape[0], self._body(position, shape[1]))[0]
+
     def stamp(self, start: int) -> int:
         """The time in the header of the event at `start`, in microseconds: when its statement began."""
         return int.from_bytes(self._data[start : start + 4], "little") * 1_000_000

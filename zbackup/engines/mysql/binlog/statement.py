@@ -286,7 +286,8 @@ _MOVES: Final = frozenset({"DROP", "EXCHANGE", "CONVERT"})
 
 
 def without_secrets(text: str) -> str:
-    """The text as it may be shown: what stands where passwords and their hashes do is left out."""
+    """The text as it may be shown: what stands where passwords and their hashes do is left out, and so is the
+    address of another server (CONNECTION), which has a password in it."""
     if not _MAY_HAVE_SECRETS.search(text):
         return text
     return _SET_PASSWORD.sub(_HIDDEN, _SECRET.sub(_HIDDEN, text))
@@ -294,16 +295,18 @@ def without_secrets(text: str) -> str:
 
 _HIDDEN: Final = r"\1'***'"
 _MAY_HAVE_SECRETS: Final = re.compile(
-    r"\b(?:IDENTIFIED|PASSWORD|MASTER_PASSWORD|SOURCE_PASSWORD)\b", re.IGNORECASE
+    r"\b(?:IDENTIFIED|(?:MASTER_|SOURCE_|REMOTE_)?PASSWORD|CONNECTION)\b", re.IGNORECASE
 )
-_GAP: Final = r"(?:\s++|/\*(?:[^*]|\*(?!/)){0,200}+\*/)*+"
+_GAP: Final = r"(?:\s++|/\*(?:[^*]|\*(?!/)){0,200}+\*/|--(?=\s)[^\n]*+|\#[^\n]*+)*+"
 _VALUE: Final = (
     rf"(?:[=(]{_GAP})?+)"
-    r"(?:'(?:[^'\\]++|''|\\.)*+'?+|\"(?:[^\"\\]++|\"\"|\\.)*+\"?+)"
+    r"(?:(?:[NX]|_\w{1,32}+\s*+)?+"
+    r"(?:'(?:[^'\\]++|''|\\.)*+'?+|\"(?:[^\"\\]++|\"\"|\\.)*+\"?+)|0x[0-9A-F]++)"
 )
 # Whatever is repeated gives nothing back or has a limit: the time taken grows with the text, no faster.
 _SECRET: Final = re.compile(
-    rf"(\b(?:BY|AS|USING|REPLACE|(?:MASTER_|SOURCE_)?PASSWORD)\b{_GAP}(?:PASSWORD\b{_GAP})?+{_VALUE}",
+    rf"(\b(?:BY|AS|USING|REPLACE|CONNECTION|(?:MASTER_|SOURCE_|REMOTE_)?PASSWORD)\b{_GAP}"
+    rf"(?:PASSWORD\b{_GAP})?+{_VALUE}",
     re.IGNORECASE | re.DOTALL,
 )
 _SET_PASSWORD: Final = re.compile(

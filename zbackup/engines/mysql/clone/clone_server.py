@@ -25,6 +25,7 @@ from zbackup.engines.mysql.server.connection import (
     StatementFailed,
     connect,
 )
+from zbackup.engines.mysql.server.server_facts import zone_for
 from zbackup.engines.owner import owner_of
 from zbackup.engines.stall import STALL_S, ended_when_still
 from zbackup.model.errors import DatabaseError, VerificationFailed
@@ -256,7 +257,7 @@ class CloneServer:
             calls_out=shape.calls_out or shape.follows,
             limits=shape.limits,
         )
-        environment = for_server(recorded.get("TZ", ""))
+        environment = for_server(zone_for(recorded))
         # One that was killed has left its socket. MariaDB (10.11.18) tries whether anybody answers there, and
         # a server that may call nobody ends. MySQL asks who has the process id that is in the file beside it.
         for left in (self.own.socket, self.own.socket.with_name(f"{self.own.socket.name}.lock")):

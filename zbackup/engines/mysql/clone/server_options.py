@@ -29,9 +29,13 @@ KEPT = (
     "innodb_strict_mode",
     "innodb_doublewrite_dir",
     "lower_case_table_names",
+    # Without it REVOKE takes nothing from a grant for all schemas, and is refused.
+    "partial_revokes",
     "character_set_server",
     "collation_server",
     "sql_mode",
+    # Without UTF8_IS_UTF8MB3, which is MariaDB's default, utf8 in a statement of the log means utf8mb4.
+    "old_mode",
     "default_storage_engine",
     "explicit_defaults_for_timestamp",
     "binlog_format",
@@ -63,7 +67,7 @@ KEPT = (
 REPEATED = ("group_concat_max_len", "div_precision_increment", "default_week_format", "max_heap_table_size")
 # Where the server's own files are: only taken over while they exist on this host.
 INSTALLED = ("basedir", "plugin_dir", "character_sets_dir", "lc_messages_dir")
-MAY_BE_EMPTY = ("sql_mode",)
+MAY_BE_EMPTY = ("sql_mode", "old_mode")
 BUFFERED = "fsync"
 """In place of direct I/O. ZFS can refuse that (a compressed page is no whole block), and InnoDB then tries
 again without end; and a clone need not have the settings of ZFS with which the original avoids it."""
@@ -158,7 +162,7 @@ def arguments(flavor: str, recorded: Mapping[str, str], own: OwnPaths, shape: Sh
         # Without it a trigger or a function takes SUPER as long as there is a binlog.
         options["log_bin_trust_function_creators"] = "ON"
         if flavor == "mysql":
-            options["partial-revokes"] = "ON"
+            options["partial_revokes"] = "ON"
     searched = (*filter(None, recorded.get("innodb_directories", "").split(";")), *shape.outside)
     if searched and flavor == "mysql":
         # Crash recovery asks for files of tables and tablespaces that lie elsewhere before it can read where.

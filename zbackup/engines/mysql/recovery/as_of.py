@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT
 from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition
-from zbackup.engines.mysql.binlog.reader import begun, describe, microseconds, opened
+from zbackup.engines.mysql.binlog.reader import begun, describe, microseconds, moment, opened
 from zbackup.engines.mysql.recovery.verify_replay import is_exact
 from zbackup.model.commit_times import Rules
 from zbackup.model.log import LOG_BEHIND
@@ -27,12 +27,15 @@ _TOLD: Final = 5
 class Seen:
     """The testimony of a log's newest files: the `latest` commit time that can be right (None: there is
     none), if the last transactions have no such (`open_end`), when the newest file was `begun`, and what
-    contradicts the log's order."""
+    contradicts the log's order. `torn`: the newest file ends within a transaction, which says that it was
+    committed at `torn_at`, if that much of it is there."""
 
     latest: datetime | None
     open_end: bool = False
     begun: datetime | None = None
     out_of_order: tuple[str, ...] = ()
+    torn: bool = False
+    torn_at: datetime | None = None
 
 
 def latest_certain(record: Record, created: datetime) -> datetime:
@@ -43,21 +46,26 @@ def latest_certain(record: Record, created: datetime) -> datetime:
 def scan(files: Sequence[Path], known: LogPosition | None, ceiling: datetime, rules: Rules) -> Seen:
     """Read the log behind `known`; without that the newest file in which there is a transaction."""
     watch = OrderWatch(microseconds(ceiling) + rules.tolerance, rules)
+    torn, torn_at = False, None
     if known:
         for file in files:
             if sequence(file.name) >= known.sequence:
-                _read(watch, file, known.offset if file.name == known.file else FIRST_EVENT)
+                end = _read(watch, file, known.offset if file.name == known.file else FIRST_EVENT)
+                torn, torn_at = end if file == files[-1] else (torn, torn_at)
     else:
         for file in reversed(files):
-            _read(watch, file, FIRST_EVENT)
+            end = _read(watch, file, FIRST_EVENT)
+            torn, torn_at = end if file == files[-1] else (torn, torn_at)
             if watch.latest is not None or watch.open_end:
                 break
     latest = watch.latest
     return Seen(
-        latest=None if latest is None else datetime.fromtimestamp(0, UTC) + timedelta(microseconds=latest),
+        latest=None if latest is None else moment(latest),
         open_end=watch.open_end,
         begun=begun(files[-1]),
         out_of_order=_told(watch, {sequence(file.name): file for file in files}),
+        torn=torn,
+        torn_at=None if torn_at is None else moment(torn_at),
     )
 
 
@@ -74,13 +82,15 @@ def reach(record: Record, seen: Seen, ceiling: datetime, since: Record | None = 
     earlier = since.as_of if since else None
     known = [each for each in (seen.latest, min(earlier, ceiling) if earlier else None) if each]
     if not known and not seen.open_end:
-        return Reach(as_of=record.taken, complete_to=record.taken)
+        return Reach(as_of=record.taken, complete_to=min(record.taken, seen.torn_at or record.taken))
     last = max(known, default=ceiling)
     as_of = ceiling if seen.open_end else last
     if record.role == "replica" or record.log_ended or record.server.get(LOG_BEHIND):
         return Reach(as_of=as_of, complete_to=min(last, as_of), out_of_order=seen.out_of_order)
     begun = min(seen.begun, ceiling) if seen.begun else as_of
-    return Reach(as_of=max(as_of, begun), complete_to=record.taken, out_of_order=seen.out_of_order)
+    # What was being written when the snapshot was taken is not in it, though it had its commit time before.
+    complete = min(record.taken, seen.torn_at or last) if seen.torn else record.taken
+    return Reach(as_of=max(as_of, begun), complete_to=complete, out_of_order=seen.out_of_order)
 
 
 def reach_without_log(record: Record, created: datetime) -> Reach:
@@ -93,9 +103,11 @@ def reach_without_log(record: Record, created: datetime) -> Reach:
     return Reach(as_of=as_of, complete_to=record.taken)
 
 
-def _read(watch: OrderWatch, file: Path, start: int) -> None:
+def _read(watch: OrderWatch, file: Path, start: int) -> tuple[bool, int | None]:
+    """Tell whether the file ends within a transaction, and when that says it was committed."""
     with opened(file) as scanner:
         watch.add(sequence(file.name), scanner.spans(start))
+        return scanner.torn(start)
 
 
 def _told(watch: OrderWatch, files: dict[int, Path]) -> tuple[str, ...]:

@@ -1,10 +1,15 @@
 """Tell what a temporary server needs to know later to open a server's files: recorded with every snapshot."""
 
 import contextlib
+import time
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Final
 
+from zbackup.config.zone import host_zone
 from zbackup.model.errors import Refused
+from zbackup.model.moment import zone_named
 from zbackup.proc import secure_files
 
 # Variables that a server on a clone is started with, or is compared by. Those a server does not have are
@@ -49,6 +54,7 @@ VARIABLES = (
     "default_week_format",
     "max_heap_table_size",
     "lower_case_table_names",
+    "partial_revokes",
     "log_bin_basename",
     "log_bin_index",
     "binlog_format",
@@ -64,6 +70,7 @@ VARIABLES = (
     "character_set_server",
     "collation_server",
     "sql_mode",
+    "old_mode",
     "default_storage_engine",
     "explicit_defaults_for_timestamp",
     "time_zone",
@@ -92,9 +99,15 @@ DIRECTORIES = (
 )
 
 
+LOCALTIME: Final = "localtime"
+"""Recorded beside the variables: the zone of the host, by name."""
+
+ZONES: Final = Path("/usr/share/zoneinfo")
+
+
 def recorded(variables: Mapping[str, str], encryption: str) -> dict[str, str]:
     """The variables above, and facts of this machine: `uid` and `gid` own the files, `mysqld` is the
-    program ("" if unknown), `TZ` its environment's time zone.
+    program ("" if unknown), `TZ` its environment's time zone, `localtime` the zone that it has without one.
 
     `encryption` says what is encrypted and by which keyring, "" when nothing is.
     """
@@ -111,9 +124,23 @@ def recorded(variables: Mapping[str, str], encryption: str) -> dict[str, str]:
     if process := _process(variables):
         with contextlib.suppress(OSError):
             facts |= {"mysqld": _program(process), "TZ": _zone(process)}
+    if zone := _zone_of_host(variables.get("system_time_zone", "")):
+        facts[LOCALTIME] = zone
     if encryption:
         facts["encryption"] = encryption
     return facts
+
+
+def zone_for(recorded: Mapping[str, str], zones: Path = ZONES) -> str:
+    """Tell what the environment of a server on a clone is to say of the time zone (TZ); "" for nothing.
+
+    Where that was in nobody's environment, or out of sight as for a daemon that is not root, it is the zone
+    of the host that the server ran on: this may be another. A zone that is not known here would be UTC.
+    """
+    if zone := recorded.get("TZ", ""):
+        return zone
+    named = zone_named(recorded.get(LOCALTIME, ""))
+    return named.key if named and (zones / named.key).is_file() else ""
 
 
 def _without_links(directory: str) -> str:
@@ -140,6 +167,15 @@ def _program(process: Path) -> str:
     # A package upgrade below a running server leaves " (deleted)" behind the path.
     program = str((process / "exe").readlink()).removesuffix(" (deleted)")
     return program if Path(program).name.startswith(SERVERS) else ""
+
+
+def _zone_of_host(shown: str) -> str:
+    """The zone of this host, by name, if the server may have it, which shows its time as `shown`, such as
+    CET."""
+    # It is what its clock was called when it was started, which may have been in another half of the year.
+    zone, now = host_zone(), datetime.fromtimestamp(time.time(), UTC)
+    names = {(now - timedelta(days=days)).astimezone(zone).tzname() for days in range(0, 365, 30)}
+    return zone.key if shown in names and zone_named(zone.key) else ""
 
 
 def _zone(process: Path) -> str:
