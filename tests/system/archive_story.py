@@ -94,7 +94,7 @@ def archive_under_load(
         text = said[0]["archived_to"]
         return utc(text) if text else None
 
-    archiver = house.begin("archive", "shop", config=config, environment=environment)
+    archiver = house.begin("archive", "shop", config=config, environment=environment, forked=True)
     said = ""
     try:
         with start(journal):

@@ -135,7 +135,7 @@ class CloneCareStory:
         sums = production(house)
         boot = self.boot(house)
         words = ("clone", "create", "--lease", "never", "--json")
-        both = [house.begin(*words, *more, config=boot) for more in ((), ("--keep-accounts",))]
+        both = [house.begin(*words, *more, config=boot, forked=True) for more in ((), ("--keep-accounts",))]
         made = [c for each in both for c in json.loads(each.end(300).out)["data"]["clones"]]
         assert {c["name"] for c in made} == {"shop-dev1", "shop-dev2"}
         assert len({c["port"] for c in made}) == 2
@@ -158,7 +158,7 @@ class CloneCareStory:
         shutil.rmtree(house.home / "run")
         for dataset in reversed(run("zfs", "list", "-Hro", "name", house.clones).splitlines()[1:]):
             run("zfs", "unmount", dataset)
-        daemon = house.begin("daemon", "--log-format", "json", config=self.boot(house))
+        daemon = house.begin("daemon", "--log-format", "json", config=self.boot(house), forked=True)
         try:
             wait_until("it runs again", lambda: self.running(house) == {back: True, left: False}, 60)
             extend = ("clone", "extend", back, "--lease", "1s")

@@ -237,7 +237,8 @@ class ShutStory:
         try:
             house.snapshot()
             before = house.names() | {house.clones}
-            making = house.begin("clone", "create", "--name", "open", "--port", str(port), "-q")
+            words = ("clone", "create", "--name", "open", "--port", str(port), "-q")
+            making = house.begin(*words, forked=True)
             self.knock(making, port)
             assert "refuses the account" in making.end().err
         finally:

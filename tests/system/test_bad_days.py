@@ -112,14 +112,14 @@ class TestBadDays:
 
     def test_a_server_on_a_full_pool_is_given_up(self, house: House, nothing_left: None) -> None:
         """Stopped, it can neither write nor fail by itself: it is zbackup that ends it."""
-        restoring = house.begin("-q", *house.restoring("now", NAME))
+        restoring = house.begin("-q", *house.restoring("now", NAME), forked=True)
         os.kill(replaying(house), signal.SIGSTOP)
         with full(house, 0):
             text = said(restoring.end(), 7)
         assert "the temporary server was given up: the pool is full" in text
 
     def test_a_temporary_server_that_dies_while_replaying(self, house: House, nothing_left: None) -> None:
-        restoring = house.begin("-q", *house.restoring("now", NAME), "--keep")
+        restoring = house.begin("-q", *house.restoring("now", NAME), "--keep", forked=True)
         os.kill(replaying(house), signal.SIGKILL)
         text = said(restoring.end(), 7)
         assert "the temporary server ended while it was worked on" in text
@@ -155,7 +155,8 @@ class TestBadDays:
         """
         before = house.snapshots()
         door.slow("snapshot", 2)
-        run = house.begin("snapshot", config=house.home / "ftwrl.toml", environment=door.environment)
+        ftwrl = house.home / "ftwrl.toml"
+        run = house.begin("snapshot", config=ftwrl, environment=door.environment, forked=True)
         wait_until("the lock is held", lambda: door.waiting, 90)
         run.process.kill()
         run.end()

@@ -301,9 +301,9 @@ def test_only_a_trusted_key_prunes_there(offsite: Offsite) -> None:
 def test_the_daemon_ships_on_schedule_and_goes_on_after_it_was_killed(offsite: Offsite) -> None:
     schedule = {"snapshot": "6s", "ship": "3s"}
     config = offsite.house.configure("daily", ship=[offsite.ship("append-only")], schedule=schedule)
-    before = offsite.committed()
+    before, environment = offsite.committed(), offsite.hosts.environment
     for wanted in (1, 2):
-        daemon = offsite.house.begin("daemon", config=config, environment=offsite.hosts.environment)
+        daemon = offsite.house.begin("daemon", config=config, environment=environment, forked=True)
         try:
             wait_until("one more is there", lambda n=wanted: len(offsite.committed() - before) >= n, 150)
         finally:

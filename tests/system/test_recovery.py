@@ -176,8 +176,8 @@ class TestRecovery:
     def test_two_busy_moments_side_by_side(self, house: House, history: History) -> None:
         before, port = house.names(), free_port()
         begun = [
-            house.begin(*house.restoring(history.early, "early", "--port", str(port))),
-            house.begin(*house.restoring(history.late, "late", "--read-only")),
+            house.begin(*house.restoring(history.early, "early", "--port", str(port)), forked=True),
+            house.begin(*house.restoring(history.late, "late", "--read-only"), forked=True),
         ]
         early, late = (each.end().data for each in begun)
         assert (early["port"], late["port"]) == (port, None)
