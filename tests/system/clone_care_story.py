@@ -160,10 +160,12 @@ class CloneCareStory:
             run("zfs", "unmount", dataset)
         daemon = house.begin("daemon", "--log-format", "json", config=self.boot(house), forked=True)
         try:
+            wait_until("it is started", (house.home / "run" / f"{back}.process").exists, 60)
             wait_until("it runs again", lambda: self.running(house) == {back: True, left: False}, 60)
             extend = ("clone", "extend", back, "--lease", "1s")
             wait_until("nobody works on it any more", lambda: house.zb(*extend).rc == 0, 60)
-            wait_until("the clone is gone", lambda: self.running(house) == {left: False}, 120)
+            wait_until("its directory is gone", lambda: not (house.home / "clones" / back).exists(), 120)
+            wait_until("the clone is gone", lambda: self.running(house) == {left: False}, 60)
         finally:
             daemon.signal_group(signal.SIGTERM)
             assert daemon.end().rc == 0
