@@ -184,11 +184,12 @@ class CloneCareStory:
         password = Path(made["password_file"]).read_text()
         with entered(house, "dev1") as clone:
             asked(clone, "DROP TABLE shop.orders")
-        back = house.zb("clone", "reset", "dev1", "--json").data
+        back = house.zb(*typed("dev-clones.md", "zbackup clone reset dev1"), "--json").data
         assert (back["port"], back["snapshot"], back["running"]) == (made["port"], made["snapshot"], True)
         with entered(house, "dev1") as clone:
             assert checksums(clone, list(history["then"])) == history["then"]
-        newest = house.zb("clone", "reset", "dev1", "--to", "latest", "--json").data
+        words = typed("dev-clones.md", "zbackup clone reset dev1 --to latest")
+        newest = house.zb(*words, "--json").data
         assert newest["snapshot"] == house.backups()[-1]["name"]
         assert Path(newest["password_file"]).read_text() == password
         with entered(house, "dev1") as clone:
@@ -230,7 +231,7 @@ class CloneCareStory:
     def test_a_lease_is_announced_held_up_and_ended(self, house: House, history: dict[str, Any]) -> None:
         told = house.home / "told"
         hook = ("/bin/sh", "-c", f'echo "$ZBACKUP_CLONE $ZBACKUP_LEASE_ENDS" >> {told}')
-        made = house.zb("clone", "extend", "dev1", "--lease", "8h", "--json").data
+        made = house.zb(*typed("dev-clones.md", "zbackup clone extend"), "--json").data
         create(house, "--name", "free", "--lease", "never")
         nothing = Reaped(destroyed=(), warned=(), left=())
         assert reaped(house, timedelta(hours=7)) == nothing
@@ -241,7 +242,8 @@ class CloneCareStory:
         longer = house.zb("clone", "extend", "dev1", "--lease", "10h", "--json").data
         assert longer["lease_ends"] > made["lease_ends"]
         assert reaped(house, timedelta(hours=9)) == nothing
-        house.zb("clone", "protect", "dev1", "--until", "+1d", "--json").data  # noqa: B018
+        words = typed("dev-clones.md", "zbackup clone protect", {"2024-05-03 18:00": "+1d"})
+        house.zb(*words, "--json").data  # noqa: B018
         assert reaped(house, timedelta(hours=11)) == nothing
         assert "is protected" in house.zb("clone", "destroy", "dev1", "--yes", "-q").refused(9)
         with entered(house, "dev1") as clone:

@@ -13,6 +13,7 @@ from tests.system.house import House, checksums, next_second, wait_until
 from tests.system.program import Result
 from tests.system.test_interrupted_restore import running_servers
 from tests.system.zfs_door import ZfsDoor
+from tests.unit.docs.typed import typed
 
 VARIANTS = ("mysql-9.7",)
 SLOW_VARIANTS = ("mariadb-10.11",)
@@ -138,11 +139,13 @@ class TestBadDays:
         )
         house.server.stop()
         try:
-            report = house.zb(*house.restoring("now", NAME), config=config).data
+            words = typed("protect-a-host.md", "zbackup restore --to now --name look", {"look": NAME})
+            report = house.zb(*words, "--json", config=config).data
             assert report["replay"]["transactions"] > 0
             with house.clone(report) as clone:
                 assert checksums(clone, list(sums)) == sums
-            house.destroy(NAME)
+            words = typed("protect-a-host.md", "zbackup clone destroy look", {"look": NAME})
+            assert house.zb(*words, "--yes", config=config).rc == 0
         finally:
             house.server.start()
 
