@@ -43,7 +43,7 @@ LOG_PATHS = ("log_bin_basename", "log_bin_index")
 ADDED_AT = (*LOG_PATHS, "dbpath")
 """The facts of a record that say where archived log is put."""
 DAMAGED = "archive_damaged"
-"""Why the archived log in a holder of the log is not all that there is: in its record's `server`."""
+"""The key in a record's `server` that says what of the archived log in this holder was not read."""
 SNAPSHOT_LIMIT_S = 60.0
 
 
