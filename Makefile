@@ -12,7 +12,8 @@ PIP_INSTALL := pip install --quiet --disable-pip-version-check
 REPEATED := tests/faults/test_snapshot_faults.py tests/platform/test_prune.py tests/platform/test_ship_killed.py \
   tests/platform/test_ship_ssh.py tests/system/test_backup_as_it_is.py tests/system/test_recovery_mongodb.py \
   tests/system/test_backup_as_it_is_mongodb.py tests/system/test_interrupted_restore.py tests/system/test_interrupted_snapshot.py \
-  tests/system/test_odd_servers_mariadb.py tests/system/test_odd_servers_mongodb.py tests/system/test_odd_servers_mysql.py
+  tests/system/test_come_back.py tests/system/test_odd_servers_mariadb.py tests/system/test_odd_servers_mongodb.py \
+  tests/system/test_odd_servers_mysql.py
 REPEATED_HERE := tests/destinations/test_s3_archive_cut.py tests/destinations/test_s3_cut.py tests/destinations/test_s3_keep.py \
   tests/lab/selftest_binlog.py tests/lab/selftest_copy_mongo.py tests/lab/selftest_engines.py \
   tests/lab/selftest_lock_recovery.py tests/lab/selftest_mongo.py tests/lab/selftest_servers.py

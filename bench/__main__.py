@@ -80,7 +80,7 @@ def split(words: Sequence[str]) -> dict[str, list[str]]:
 
 
 def main(words: Sequence[str]) -> int:
-    """What needs ZFS runs in the lab, one after the other; what does not runs on this machine."""
+    """Run the measurements that need ZFS in the lab, one after the other, and the others on this machine."""
     end_in_order()
     return max([sections()[name](options) for name, options in split(words).items()])
 

@@ -46,7 +46,7 @@ def _message(batch: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def _answer(server: socket.socket) -> bytes:
-    """What is behind the header: flags, kind of section, document."""
+    """Read what is behind the header: flags, kind of section, document."""
     size = HEADER.unpack(_exactly(server, HEADER.size))[0]
     return _exactly(server, size - HEADER.size)
 

@@ -71,8 +71,8 @@ class Way:
 
 @dataclass(slots=True)
 class Found:
-    """What was seen of one way: the commits a second, where the log ended when, up to where it was stored
-    when, the part of a CPU and the requests a minute that it took, and a client's waits."""
+    """The figures of one way: the commits a second, where the log ended when, up to where it was stored when,
+    the part of a CPU and the requests a minute that it took, and a client's waits."""
 
     commits: float = 0.0
     ends: list[tuple[float, Place]] = field(default_factory=list)

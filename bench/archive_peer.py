@@ -1,4 +1,4 @@
-"""What people archive a log with today, as a program of its own:
+"""The means by which people archive a log today, as a program of its own:
 
     python -m bench.archive_peer EVERY DIRECTORY REMOTE COUNT -- MYSQLBINLOG...
 

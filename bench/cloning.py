@@ -1,9 +1,10 @@
-"""How long it takes from the order for a dev clone to its first answer, and what a fresh one occupies.
+"""Measure the time from the order for a dev clone to its first answer, and the space of a fresh one.
 
     python -m bench cloning [--rounds 5] [--doublings 18]
 
-Beside it the least that anybody would have to do: `zfs clone` of the same snapshots, and the same server
-started on them with the original's settings, which leaves its accounts, events and replication as they are.
+Beside it stands the least that anybody would have to do: `zfs clone` of the same snapshots, and the same
+server started on them with the original's settings, which leaves its accounts, events and replication as
+they are.
 
 Once of a server that has hardly any data and a small log, and once of one that is set up as production is and
 was written to, a table doubled so many times: whoever starts it on a snapshot has to redo what was not in its

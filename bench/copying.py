@@ -1,4 +1,4 @@
-"""How long a table takes back into production: zbackup copy beside a dump that is loaded. Needs no ZFS.
+"""Measure the way of a table back into production: zbackup copy beside a dump that is loaded. Needs no ZFS.
 
 python -m bench copy [--rows 5000000]
 
@@ -94,7 +94,7 @@ def measure(
 
 
 def beside_the_best_dump(found: Sequence[tuple[str, str, float, float]]) -> list[list[str]]:
-    """What, how, seconds and CPU seconds, with their ratio to those of the better dump; dumps come first."""
+    """Make the rows: what, how, seconds and CPU seconds, with their ratio to the better dump; dumps first."""
     wall_of_dump = min(wall for _, _, wall, _ in found[:2])
     cpu_of_dump = min(cpu for _, _, _, cpu in found[:2])
     return [
@@ -184,7 +184,7 @@ def _measured(action: Callable[[], None], *running: DatabaseServer) -> tuple[flo
 
 
 def _cpu_seconds(pid: int) -> float:
-    """What a process has used: fields 14 and 15 of its stat, behind the name (proc(5))."""
+    """Read the CPU time of a process: fields 14 and 15 of its stat, behind the name (proc(5))."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

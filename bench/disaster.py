@@ -1,4 +1,4 @@
-"""How long from a disaster to a server that answers, beside what people use instead; and what taking costs.
+"""Measure the time from a disaster to a server that answers, beside other tools; and the cost of backups.
 
     python -m bench disaster [--gib 0.3 1] [--rounds 3] [--server mariadb-10.11] [--server mysql-9.7]
                               [--server mongodb-6.0] [--scene destroyed]

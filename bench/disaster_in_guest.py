@@ -205,7 +205,7 @@ def after(made: Stage, base: str, transactions: int) -> Scene:
 
 
 def position(made: Stage) -> tuple[str, int]:
-    """Where the log ends now."""
+    """Ask where the log ends now."""
     row = made.server.sql("SHOW MASTER STATUS" if made.kind == "mariadb" else "SHOW BINARY LOG STATUS")[0]
     return str(row[0]), int(row[1])
 

@@ -74,7 +74,7 @@ def main(out: Path, server: str, asked: Asked) -> None:
 
 
 def dump_below(others: Path, gib: float) -> Path | None:
-    """Where a dump of that size is to be, if one is taken."""
+    """Name the directory for a dump of that size, if one is taken."""
     return others / "dump" if gib <= LARGEST_DUMP else None
 
 

@@ -166,7 +166,7 @@ def _load(client: Client, file: Path) -> None:
 
 
 def _entries(client: Client, begin: Timestamp, last: Timestamp) -> Iterator[dict[str, Any]]:
-    """What the oplog says behind the one, up to the other and with it."""
+    """Read the oplog's entries after `begin`, up to `last` and with it."""
     yield from client.local["oplog.rs"].find({"ts": {"$gt": begin, "$lte": last}})
 
 

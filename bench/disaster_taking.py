@@ -1,4 +1,4 @@
-"""What taking backups costs: a standstill of those who write, and room as a day goes by."""
+"""Measure the cost of taking backups: a standstill of those who write, and space as a day goes by."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -62,7 +62,7 @@ def day(made: AnyStage, write: Callable[[], None]) -> int:
 
 
 def _occupied(made: AnyStage) -> int:
-    """What its snapshots alone hold."""
+    """Read how much its snapshots alone hold."""
     run("zpool", "sync", made.pool.name)
     said = run("zfs", "get", "-Hpro", "value", "-t", "filesystem", "usedbysnapshots", made.pool.data.name)
     return sum(int(line) for line in said.split())

@@ -16,7 +16,7 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Spent:
-    """What one run took: seconds on the clock, and CPU seconds of the whole guest."""
+    """The cost of one run: seconds on the clock, and CPU seconds of the whole guest."""
 
     seconds: float
     cpu: float
@@ -39,7 +39,7 @@ def _busy() -> float:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is to be measured."""
+    """The measurements that are asked for."""
 
     gib: float
     rounds: int
@@ -48,7 +48,7 @@ class Asked:
 
 
 def asked_for(words: Sequence[str]) -> Asked:
-    """What the words say that bench.disaster starts a guest with: GIB ROUNDS TRANSACTIONS SCENE..."""
+    """Read the words that bench.disaster starts a guest with: GIB ROUNDS TRANSACTIONS SCENE..."""
     gib, rounds, transactions, *scenes = words
     return Asked(float(gib), int(rounds), int(transactions), frozenset(scenes))
 

@@ -305,7 +305,7 @@ def take_mydumper(made: Stage, where: Path) -> int:
 
 
 def by_mydumper(taken: Path) -> Way:
-    """By two threads."""
+    """Load what mydumper dumped, by two threads."""
 
     def load(_: Scene, settings: Settings) -> None:
         for schema in sorted(taken.iterdir()):
@@ -349,7 +349,7 @@ def into_a_new_server(load: Load) -> Way:
 
 
 def pipe(scene: Scene, settings: Settings, log: Path) -> None:
-    """What was committed since the base, up to where it has to end, decoded and piped into a client."""
+    """Decode what was committed since the base, up to where it has to end, and pipe it into a client."""
     names = [str(f) for f in sorted(log.glob(LOG_FILES)) if scene.start[0] <= f.name <= scene.stop[0]]
     decode = scene.program(TOOLS[scene.made.kind][0])
     bounds = (f"--start-position={scene.start[1]}", f"--stop-position={scene.stop[1]}")

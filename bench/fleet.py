@@ -1,4 +1,4 @@
-"""How much CPU time it takes to look at a fleet, and to show it: `python -m bench.fleet`."""
+"""Measure the CPU time of looking at a fleet, and of showing it: `python -m bench.fleet`."""
 
 import logging
 import sys

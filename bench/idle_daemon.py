@@ -1,4 +1,4 @@
-"""What a daemon costs that has nothing to do: memory and processor time with one instance and with a hundred.
+"""Measure an idle daemon: memory and CPU time with one instance and with a hundred.
 
     python -m bench 'idle daemon' [--instances 100]
 

@@ -61,7 +61,7 @@ def main(argv: Sequence[str] = ()) -> int:
 
 
 def times_to_read(size: int, mib: int) -> int:
-    """How often a log of `size` bytes is read until that many MiB were."""
+    """Count the readings of a log of `size` bytes that make that many MiB."""
     return math.ceil(mib * MIB / size)
 
 

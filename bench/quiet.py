@@ -1,4 +1,4 @@
-"""What a measured job says to nobody, and when its phases began."""
+"""Progress of a measured job: shown to nobody, with the times at which its phases began."""
 
 import logging
 import time

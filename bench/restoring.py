@@ -1,4 +1,4 @@
-"""How long it takes from the order to restore until the recovered server answers, by phase.
+"""Measure the time from the order to restore to the recovered server's first answer, by phase.
 
     python -m bench restoring [--rounds 3] [--transactions 12000]
 

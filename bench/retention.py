@@ -1,4 +1,4 @@
-"""How much CPU time it takes to decide what stays: `python -m bench.retention`."""
+"""Measure the CPU time of deciding which backups stay: `python -m bench.retention`."""
 
 import gc
 import sys

@@ -46,7 +46,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of one run: seconds, seconds of CPU, and bytes of memory at most."""
+    """The cost of one run: seconds, seconds of CPU, and bytes of memory at most."""
 
     seconds: float
     cpu: float
@@ -77,7 +77,7 @@ def peer(name: str, put: str, get: str) -> Tool:
 
 
 def environment(server: S3Server, stream: Path) -> Mapping[str, str]:
-    """What all of them find the server by, trust it by, and are found by."""
+    """The environment by which all of them find the server and trust it, and are found."""
     endpoint = server.endpoint
     trust = ("AWS_CA_BUNDLE", "RCLONE_CA_CERT", "SSL_CERT_FILE") if server.ca else ()
     programs = (Path(sys.executable).parent, *s3_peers.fetch())
@@ -119,7 +119,7 @@ def run(command: str, environ: Mapping[str, str]) -> Cost:
 
 
 def make_stream(path: Path, mib: int) -> None:
-    """What begins as a send stream and cannot be compressed, as what `zfs send -c` writes hardly can."""
+    """Make a file that begins as a send stream and does not compress, like the output of `zfs send -c`."""
     head = struct.pack("<IIQQQIIQQ", 0, 0, MAGIC, 1, 0, 2, 0, PART.guid, 0)
     with path.open("wb") as file:
         file.write(head)
@@ -151,7 +151,7 @@ def measure(mib: int, rounds: int, say: Callable[[str], None], *, tls: bool) -> 
 
 
 def memory(size: int) -> str | None:
-    """Where files are in memory, if there is room for them; there no disk is what is measured."""
+    """Name a directory in memory, if it has room for that much: there no disk is measured."""
     known = dict(line.split(":") for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines())
     available = int(known["MemAvailable"].split()[0]) * 1024
     return "/dev/shm" if available > size + SPARE else None

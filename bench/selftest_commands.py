@@ -61,7 +61,7 @@ def run(pages: Path, *words: str) -> str:
 
 
 def table(page: str, section: str) -> str:
-    """What stands between the section's marks."""
+    """Read the text between the section's marks."""
     return page.partition(f"<!-- begin {section} -->")[2].partition(f"<!-- end {section} -->")[0]
 
 

@@ -1,4 +1,4 @@
-"""What people ship snapshots with today, fetched for a comparison and installed nowhere."""
+"""The tools that people ship snapshots with today, fetched for a comparison and installed nowhere."""
 
 import subprocess
 import sys

@@ -144,7 +144,7 @@ SHIPPERS: dict[str, Shipper] = {"zbackup ship": zbackup, "syncoid": syncoid, "zf
 
 @dataclass(frozen=True)
 class Step:
-    """What is written before each round: a new file, or over the beginning of the one that is there."""
+    """The writing before each round: a new file, or over the beginning of the one that is there."""
 
     name: str
     mib: int

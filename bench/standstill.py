@@ -1,4 +1,4 @@
-"""How long writers stand still while a snapshot is taken: with each lock, and for a bare `zfs snapshot`.
+"""Measure how long writers stand still for a snapshot: with each lock, and with a bare `zfs snapshot`.
 
     python -m bench standstill [--rounds 10]
 
@@ -123,7 +123,7 @@ def locked(held: list[int]) -> tuple[str, str]:
 
 
 def bare(made: AnyStage) -> int:
-    """What anybody would do without thinking of the database. No lock is held."""
+    """Take a snapshot without thinking of the database, as anybody might. No lock is held."""
     name = f"bare-{time.time_ns()}"
     names = [f"{dataset.name}@{name}" for dataset in (made.pool.data, made.pool.log)]
     subprocess.run(["zfs", "snapshot", *names], check=True)

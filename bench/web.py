@@ -1,4 +1,4 @@
-"""How much CPU time a page of `zbackup web` takes where there is much to show: `python -m bench.web`."""
+"""Measure the CPU time of a page of `zbackup web` that shows much: `python -m bench.web`."""
 
 import logging
 import sys

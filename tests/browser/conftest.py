@@ -24,7 +24,7 @@ from zbackup.model import bounds
 from zbackup.model.fleet import Fleet
 from zbackup.model.overview import Marks, MomentPlan, Overview
 from zbackup.model.run import Run
-from zbackup.proc.helper import answer_much, ask, hear
+from zbackup.proc.helper_socket import answer_much, ask, hear
 from zbackup.web.server import LOGIN_SOCKET, Listening, serve
 
 FLAGS = (

@@ -40,7 +40,7 @@ from zbackup.model.cloning import CloneRules
 from zbackup.model.errors import ZbackupError
 from zbackup.model.overview import MomentPlan, Overview
 from zbackup.model.progress import Progress
-from zbackup.proc.helper import answer, answer_much, hear
+from zbackup.proc.helper_socket import answer, answer_much, hear
 
 RULES = CloneRules(lease=6 * 3600.0, quota=20 << 30)
 

@@ -12,6 +12,7 @@ import structlog
 pytest.register_assert_rewrite("tests.fast.right", "tests.fast.breaking")
 
 from tests.fast.world import World, at_the_doors  # noqa: E402
+from tests.garbage import pytest_collection_finish as pytest_collection_finish  # noqa: E402
 from zbackup.model.event_log import log  # noqa: E402
 
 SHM = Path("/dev/shm")

@@ -17,12 +17,15 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+if __name__ == "__main__":
+    # No login over a socket needs it, and to import it takes a fifth of this program's start.
+    sys.modules["cryptography"] = None  # type: ignore[assignment]
+
 import pymysql
 import pymysql.connections
 
 from tests.lab.load_journal import Entry, JournalFile, Summary, Verdict, judge, read, summarise, true_ns
 from tests.lab.load_model import SCHEMA, TABLES, Content, Transaction, contents, transaction
-from tests.lab.servers.accounts import APP_PASSWORD, APP_USER
 
 if TYPE_CHECKING:
     from tests.lab.mysql_fixture import DatabaseServer
@@ -62,7 +65,10 @@ class Load:
         numbers of the first: give it the same `journal`. With `durable` a thread goes on only when its line
         is on the journal's disk, which should be one that outlives the machine. Raises LoadFailed.
         """
+        from tests.lab.servers.accounts import APP_USER
+
         where = [f"--socket={server.settings.socket}", f"--threads={threads}", f"--rate={rate or 0}"]
+        where += [f"--user={APP_USER}"]
         where += ["--durable"] if durable else []
         return cls.of_program("tests.lab.load", where, threads, journal, timeout)
 
@@ -71,6 +77,8 @@ class Load:
         cls, module: str, options: Sequence[str], threads: int, journal: Path | None, timeout: float
     ) -> "Load":
         """Run `python -m module` with `options` as the load, and return when it writes. Raises LoadFailed."""
+        from tests.lab.servers.accounts import APP_PASSWORD
+
         if journal is None:
             journal = Path(tempfile.mkdtemp(prefix="load-")) / "journal.csv"
         known = len(read(journal)) if journal.exists() else 0
@@ -177,7 +185,7 @@ class _Writer(threading.Thread):
 
     def run(self) -> None:
         try:
-            self._write(_connect(self._given.socket))
+            self._write(_connect(self._given))
         except (pymysql.err.MySQLError, OSError) as failed:
             self.failure = f"thread {self._number}: {failed}"
 
@@ -214,12 +222,11 @@ def _messages(journal: Path) -> Path:
     return journal.with_name(journal.name + ".messages")
 
 
-def _connect(socket: str) -> "Connection[Any]":
-    password = os.environ.get(_PASSWORD_VARIABLE, APP_PASSWORD)
+def _connect(given: argparse.Namespace) -> "Connection[Any]":
     return pymysql.connect(
-        unix_socket=socket,
-        user=APP_USER,
-        password=password,
+        unix_socket=given.socket,
+        user=given.user,
+        password=os.environ[_PASSWORD_VARIABLE],
         database=SCHEMA,
         autocommit=True,
         connect_timeout=10,
@@ -230,6 +237,7 @@ def main(arguments: list[str]) -> int:
     """Write until SIGTERM or until every thread has failed; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python3 -m tests.lab.load", description=__doc__)
     parser.add_argument("--socket", required=True, help="the server's Unix socket")
+    parser.add_argument("--user", required=True, help=f"who logs in, by the password in {_PASSWORD_VARIABLE}")
     parser.add_argument("--threads", type=int, default=4)
     parser.add_argument("--rate", type=float, default=0, help="transactions a second in all; 0: no limit")
     parser.add_argument("--journal", type=Path, required=True, help="file that gets a line a transaction")
@@ -243,7 +251,7 @@ def main(arguments: list[str]) -> int:
 
     signal.signal(signal.SIGTERM, asked)
     signal.signal(signal.SIGINT, asked)
-    setup = _connect(given.socket)
+    setup = _connect(given)
     with setup.cursor() as cursor:
         for statement in TABLES:
             cursor.execute(statement)

@@ -17,7 +17,7 @@ from tests.system.house import ZBACKUP, House, wait_until
 from tests.system.test_least_privilege import UID, config, credentials, daemon, variant
 from zbackup.model.errors import Refused
 from zbackup.proc.detached import Process
-from zbackup.proc.helper import ask
+from zbackup.proc.helper_socket import ask
 
 __all__ = ["config", "credentials", "house", "variant"]
 

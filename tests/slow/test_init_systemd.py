@@ -98,7 +98,7 @@ def test_a_daemon_that_cannot_reach_zfs_is_no_protection(host: Host) -> None:
     subprocess.run(("zfs", "unallow", "-u", "zbackup", dataset), check=True)
     refused = host.systemd.zbackup("init", "--yes")
     assert refused.rc == 9 and "protected" not in refused.out, refused
-    assert f"may not do with {dataset} what it has to (snapshot" in refused.err, refused
+    assert f"lacks rights on {dataset} (snapshot" in refused.err, refused
     (said,) = (line for line in refused.err.splitlines() if "zfs allow -u zbackup" in line)
     subprocess.run(said.partition("): ")[2].split(), check=True)
     assert "protected: shop" in host.systemd.zbackup("init", "--yes").succeeded

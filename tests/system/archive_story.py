@@ -9,7 +9,7 @@ import contextlib
 import os
 import shlex
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -26,6 +26,8 @@ THREADS, RATE = 3, 80.0
 EVERY = "1s"
 STATUS = typed("archive-the-log.md", "zbackup archive status")
 ONCE = typed("archive-the-log.md", "zbackup archive shop --once")
+LATEST, EARLIER = "phoenix", "earlier"
+"""The servers that come back: with all that was archived, and as of a moment that is in the archive alone."""
 TABLES = ["workload.progress", "workload.ledger", "workload.balance"]
 
 
@@ -94,7 +96,7 @@ def archive_under_load(
         text = said[0]["archived_to"]
         return utc(text) if text else None
 
-    archiver = house.begin("archive", "shop", config=config, environment=environment)
+    archiver = house.begin("archive", "shop", config=config, environment=environment, forked=True)
     said = ""
     try:
         with start(journal):
@@ -129,17 +131,24 @@ def _destroy(house: Any) -> None:
             run("zfs", "destroy", "-r", name)
 
 
-def require_all_back(house: House, loss: Loss, at: str, back: Callable[..., Result]) -> dict[str, Any]:
+def require_all_back(
+    house: House,
+    loss: Loss,
+    at: str,
+    back: Callable[..., Result],
+    moments: Sequence[str] = (LATEST, EARLIER),
+) -> dict[str, Any]:
     """Restore from the destination alone, on a host that has nothing else; returns the last report."""
     window = back("window", "--at", at, "--json").data[0]
     assert utc(window["ranges"][-1]["to"]) >= loss.archived
     found: dict[str, Any] = {}
-    for to, name in (("latest", "phoenix"), (local(loss.moment), "earlier")):
+    for name in moments:
+        to = "latest" if name == LATEST else local(loss.moment)
         here = {"offsite": at, "latest": shlex.quote(to), "--name back": f"--name {name}"}
         words = typed("archive-the-log.md", "zbackup restore shop --from offsite", here)
         found = back(*words, "--json").data
         with house.clone(found) as connection:
-            if to == "latest":
+            if name == LATEST:
                 verdict = verify(connection, loss.journal, loss.archived, loss.gone)
                 assert verdict.present > 0 and verdict.required > 0
                 assert all(checksums(connection, TABLES).values())

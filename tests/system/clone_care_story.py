@@ -135,7 +135,7 @@ class CloneCareStory:
         sums = production(house)
         boot = self.boot(house)
         words = ("clone", "create", "--lease", "never", "--json")
-        both = [house.begin(*words, *more, config=boot) for more in ((), ("--keep-accounts",))]
+        both = [house.begin(*words, *more, config=boot, forked=True) for more in ((), ("--keep-accounts",))]
         made = [c for each in both for c in json.loads(each.end(300).out)["data"]["clones"]]
         assert {c["name"] for c in made} == {"shop-dev1", "shop-dev2"}
         assert len({c["port"] for c in made}) == 2
@@ -158,12 +158,14 @@ class CloneCareStory:
         shutil.rmtree(house.home / "run")
         for dataset in reversed(run("zfs", "list", "-Hro", "name", house.clones).splitlines()[1:]):
             run("zfs", "unmount", dataset)
-        daemon = house.begin("daemon", "--log-format", "json", config=self.boot(house))
+        daemon = house.begin("daemon", "--log-format", "json", config=self.boot(house), forked=True)
         try:
+            wait_until("it is started", (house.home / "run" / f"{back}.process").exists, 60)
             wait_until("it runs again", lambda: self.running(house) == {back: True, left: False}, 60)
             extend = ("clone", "extend", back, "--lease", "1s")
             wait_until("nobody works on it any more", lambda: house.zb(*extend).rc == 0, 60)
-            wait_until("the clone is gone", lambda: self.running(house) == {left: False}, 120)
+            wait_until("its directory is gone", lambda: not (house.home / "clones" / back).exists(), 120)
+            wait_until("the clone is gone", lambda: self.running(house) == {left: False}, 60)
         finally:
             daemon.signal_group(signal.SIGTERM)
             assert daemon.end().rc == 0
@@ -182,11 +184,12 @@ class CloneCareStory:
         password = Path(made["password_file"]).read_text()
         with entered(house, "dev1") as clone:
             asked(clone, "DROP TABLE shop.orders")
-        back = house.zb("clone", "reset", "dev1", "--json").data
+        back = house.zb(*typed("dev-clones.md", "zbackup clone reset dev1"), "--json").data
         assert (back["port"], back["snapshot"], back["running"]) == (made["port"], made["snapshot"], True)
         with entered(house, "dev1") as clone:
             assert checksums(clone, list(history["then"])) == history["then"]
-        newest = house.zb("clone", "reset", "dev1", "--to", "latest", "--json").data
+        words = typed("dev-clones.md", "zbackup clone reset dev1 --to latest")
+        newest = house.zb(*words, "--json").data
         assert newest["snapshot"] == house.backups()[-1]["name"]
         assert Path(newest["password_file"]).read_text() == password
         with entered(house, "dev1") as clone:
@@ -228,7 +231,7 @@ class CloneCareStory:
     def test_a_lease_is_announced_held_up_and_ended(self, house: House, history: dict[str, Any]) -> None:
         told = house.home / "told"
         hook = ("/bin/sh", "-c", f'echo "$ZBACKUP_CLONE $ZBACKUP_LEASE_ENDS" >> {told}')
-        made = house.zb("clone", "extend", "dev1", "--lease", "8h", "--json").data
+        made = house.zb(*typed("dev-clones.md", "zbackup clone extend"), "--json").data
         create(house, "--name", "free", "--lease", "never")
         nothing = Reaped(destroyed=(), warned=(), left=())
         assert reaped(house, timedelta(hours=7)) == nothing
@@ -239,7 +242,8 @@ class CloneCareStory:
         longer = house.zb("clone", "extend", "dev1", "--lease", "10h", "--json").data
         assert longer["lease_ends"] > made["lease_ends"]
         assert reaped(house, timedelta(hours=9)) == nothing
-        house.zb("clone", "protect", "dev1", "--until", "+1d", "--json").data  # noqa: B018
+        words = typed("dev-clones.md", "zbackup clone protect", {"2024-05-03 18:00": "+1d"})
+        house.zb(*words, "--json").data  # noqa: B018
         assert reaped(house, timedelta(hours=11)) == nothing
         assert "is protected" in house.zb("clone", "destroy", "dev1", "--yes", "-q").refused(9)
         with entered(house, "dev1") as clone:

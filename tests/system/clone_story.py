@@ -138,7 +138,8 @@ class CloneStory:
     ) -> None:
         before = house.names()
         small = house.configure("small", clones={"quota": "1GiB", "reservation": "64MiB", "memory": "32MiB"})
-        (made,) = create(house, "--name", "dev1", "--lease", "8h", config=small)
+        words = typed("dev-clones.md", "zbackup clone create shop --name dev1")[2:]
+        (made,) = create(house, *words, config=small)
         assert (made["kind"], made["state"], made["running"], made["user"]) == ("dev", "ready", True, ADMIN)
         assert FIRST <= made["port"] <= LAST
         left = utc(made["lease_ends"]) - utc(made["created"])
@@ -159,7 +160,7 @@ class CloneStory:
         assert house.zb("clone", "create", "--name", "dev1").rc == 10
         self.assert_nothing_is_left_of_what_cannot_be_made(house, made["port"])
         self.assert_only_its_own_password_opens_it(house, made)
-        house.destroy("dev1")
+        house.zb(*typed("dev-clones.md", "zbackup clone destroy"), "--yes", "--json").data  # noqa: B018
         assert house.names() == before | {house.clones}
 
     def assert_nothing_is_left_of_what_cannot_be_made(self, house: House, port: int) -> None:
@@ -193,7 +194,7 @@ class CloneStory:
         variables = house.zb("clone", "env", "dev1", "--json").data["environment"]
         assert (variables["MYSQL_USER"], variables["MYSQL_PWD"]) == (ADMIN, password)
         assert password not in house.zb("clone", "show", "dev1").out
-        assert house.zb("clone", "stop", "dev1", "--json").data["running"] is False
+        assert house.zb(*typed("dev-clones.md", "zbackup clone stop"), "--json").data["running"] is False
         with socket.create_server(("", made["port"])):
             for word in ("start", "reset"):
                 assert "cannot be used" in house.zb("clone", word, "dev1", "-q").refused(10)
@@ -237,7 +238,8 @@ class ShutStory:
         try:
             house.snapshot()
             before = house.names() | {house.clones}
-            making = house.begin("clone", "create", "--name", "open", "--port", str(port), "-q")
+            words = ("clone", "create", "--name", "open", "--port", str(port), "-q")
+            making = house.begin(*words, forked=True)
             self.knock(making, port)
             assert "refuses the account" in making.end().err
         finally:

@@ -256,7 +256,7 @@ def wait_until(what: str, condition: Callable[[], bool], within: float) -> float
         answered = time.monotonic()
         assert answered - began < within, f"not within {within:g} s: {what}"
         # Whoever asks zfs or a server all the time takes the CPU from what is waited for.
-        time.sleep(max(0.05, min(1.0, 5 * (answered - asked))))
+        time.sleep(max(0.05, min(2.0, 5 * (answered - asked))))
         asked = time.monotonic()
     return time.monotonic() - began
 

@@ -17,7 +17,7 @@ from tests.system.clone_story import asked, entered
 from tests.system.forked import Begun, shared
 from tests.system.house import House, wait_until
 from zbackup.model.errors import Refused
-from zbackup.proc.helper import ask
+from zbackup.proc.helper_socket import ask
 from zbackup.web.guard import Access, Guard
 from zbackup.web.pages import build
 from zbackup.web.sessions import Sessions

@@ -96,9 +96,8 @@ class ReplicaStory:
         door.slow("snapshot", 1)
         journal = history.journal
         with Load.start(source.server, THREADS, RATE, journal):
-            taking = house.begin(
-                "snapshot", "--json", config=house.home / "ftwrl.toml", environment=door.environment
-            )
+            ftwrl, environment = house.home / "ftwrl.toml", door.environment
+            taking = house.begin("snapshot", "--json", config=ftwrl, environment=environment, forked=True)
             wait_until("the lock is held", lambda: door.waiting, 90)
             assert not applier_runs(house.server)
             assert taking.end().data[0]["snapshot"]["lock"] == "ftwrl"

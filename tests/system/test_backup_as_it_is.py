@@ -36,9 +36,15 @@ class Shop:
         for number in (1, 2):
             house.server.sql("UPDATE shop.customers SET email = CONCAT(%s, id)", (f"v{number}-",))
             self.then.append({name: house.server.checksum()[name] for name in TABLES})
-            self.names.append(house.snapshot(self.config)["name"])
+            self.names.append(self.backed_up(number)["name"])
             assert house.zb("ship", config=self.config).rc == 0
         house.server.sql("UPDATE shop.customers SET name = 'later'")
+
+    def backed_up(self, number: int) -> dict[str, Any]:
+        """The second with the label that the page gives."""
+        label = ("--label", "before-deploy") if number == 2 else ()
+        taken: dict[str, Any] = self.zb("snapshot", *label, "--json").data[0]["snapshot"]
+        return taken
 
     def zb(self, *words: str) -> Result:
         return self.house.zb(*words, config=self.config)
@@ -104,7 +110,10 @@ class TestAsItIs:
 
     def test_no_snapshot_is_taken_for_it(self, shop: Shop) -> None:
         before = shop.house.snapshots()
-        shop.restored("--to-backup", shop.names[1])
+        words = typed(
+            "retention-policy.md", "zbackup restore shop --to-label", {"--name before-deploy": "--read-only"}
+        )
+        assert shop.restored(*words[1:]) == shop.then[1]
         assert shop.house.snapshots() == before
 
     def test_what_excludes_each_other_is_said(self, shop: Shop) -> None:
@@ -163,8 +172,10 @@ class TestAsItIs:
         run("zfs", "destroy", f"{first}@alone")
 
     def test_a_drill_passes(self, shop: Shop) -> None:
-        for words in ((), ("--at", "vault")):
-            assert shop.zb("verify", *words, "--drill", "--json").data[0]["drill"] is not None
+        checked = shop.house.zb(*typed("monitoring-and-alerts.md", "zbackup check shop --drill"))
+        drills = [backup["drill"] for backup in shop.house.backups() if backup["drill"]]
+        assert checked.rc == 0 and [drill["passed"] for drill in drills] == [True], checked
+        assert shop.zb("verify", "--at", "vault", "--drill", "--json").data[0]["drill"] is not None
 
 
 class TestLatest:

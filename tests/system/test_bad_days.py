@@ -13,6 +13,7 @@ from tests.system.house import House, checksums, next_second, wait_until
 from tests.system.program import Result
 from tests.system.test_interrupted_restore import running_servers
 from tests.system.zfs_door import ZfsDoor
+from tests.unit.docs.typed import typed
 
 VARIANTS = ("mysql-9.7",)
 SLOW_VARIANTS = ("mariadb-10.11",)
@@ -112,14 +113,14 @@ class TestBadDays:
 
     def test_a_server_on_a_full_pool_is_given_up(self, house: House, nothing_left: None) -> None:
         """Stopped, it can neither write nor fail by itself: it is zbackup that ends it."""
-        restoring = house.begin("-q", *house.restoring("now", NAME))
+        restoring = house.begin("-q", *house.restoring("now", NAME), forked=True)
         os.kill(replaying(house), signal.SIGSTOP)
         with full(house, 0):
             text = said(restoring.end(), 7)
         assert "the temporary server was given up: the pool is full" in text
 
     def test_a_temporary_server_that_dies_while_replaying(self, house: House, nothing_left: None) -> None:
-        restoring = house.begin("-q", *house.restoring("now", NAME), "--keep")
+        restoring = house.begin("-q", *house.restoring("now", NAME), "--keep", forked=True)
         os.kill(replaying(house), signal.SIGKILL)
         text = said(restoring.end(), 7)
         assert "the temporary server ended while it was worked on" in text
@@ -138,11 +139,13 @@ class TestBadDays:
         )
         house.server.stop()
         try:
-            report = house.zb(*house.restoring("now", NAME), config=config).data
+            words = typed("protect-a-host.md", "zbackup restore --to now --name look", {"look": NAME})
+            report = house.zb(*words, "--json", config=config).data
             assert report["replay"]["transactions"] > 0
             with house.clone(report) as clone:
                 assert checksums(clone, list(sums)) == sums
-            house.destroy(NAME)
+            words = typed("protect-a-host.md", "zbackup clone destroy look", {"look": NAME})
+            assert house.zb(*words, "--yes", config=config).rc == 0
         finally:
             house.server.start()
 
@@ -155,7 +158,8 @@ class TestBadDays:
         """
         before = house.snapshots()
         door.slow("snapshot", 2)
-        run = house.begin("snapshot", config=house.home / "ftwrl.toml", environment=door.environment)
+        ftwrl = house.home / "ftwrl.toml"
+        run = house.begin("snapshot", config=ftwrl, environment=door.environment, forked=True)
         wait_until("the lock is held", lambda: door.waiting, 90)
         run.process.kill()
         run.end()

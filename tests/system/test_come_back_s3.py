@@ -162,7 +162,7 @@ def test_to_a_moment_between_two_chains(offsite: Offsite) -> None:
 def test_a_drill_proves_what_it_does_at_home_and_leaves_nothing(offsite: Offsite) -> None:
     """Killed when its server is being made, the next one does it all: from a backup to the next."""
     words = (*typed("off-site-copies-s3.md", "zbackup verify shop --at cloud"), "--json")
-    begun = offsite.house.begin(*words, config=offsite.burnt)
+    begun = offsite.house.begin(*words, config=offsite.burnt, forked=True)
     clone = f"{offsite.new.name}/back/shop-drill"
     wait_until("what was fetched is cloned", lambda: f"{clone}/0" in offsite.left(), 120)
     begun.signal_group(signal.SIGKILL)
@@ -213,7 +213,7 @@ def killed_at(offsite: Offsite, words: tuple[str, ...], when: Callable[[], bool]
         return None
 
     through.fault = kill
-    begun.append(offsite.house.begin(*words, config=offsite.burnt))
+    begun.append(offsite.house.begin(*words, config=offsite.burnt, forked=True))
     assert begun[0].end().rc == -signal.SIGKILL
     through.fault = lambda number, method: None
     return set(gets(through))

@@ -124,7 +124,7 @@ class TestCopy:
         server.sql("SET GLOBAL foreign_key_checks = 0")
         server.sql("DROP TABLE shop.orders")
         server.sql("SET GLOBAL foreign_key_checks = 1")
-        run = house.begin("copy", CLONE, "shop.orders", "-q", config=loss.slow)
+        run = house.begin("copy", CLONE, "shop.orders", "-q", config=loss.slow, forked=True)
         wait_until("rows are there", lambda: _unfinished(house) > 0, 120)
         run.signal_group(signal.SIGKILL)
         run.process.wait()

@@ -22,6 +22,7 @@ from tests.lab.pool import Pool, run
 from tests.lab.s3_server import ACCESS, SECRET, client, s3_server
 from tests.lab.trusted import trusted
 from tests.lab.two_hosts import TwoHosts, hosts
+from tests.system.forked import shared
 from tests.system.house import wait_until
 from tests.system.program import Result
 from tests.system.terminal import converse
@@ -55,9 +56,10 @@ def begin(*words: str) -> "subprocess.Popen[str]":
 
 
 def zbackup(*words: str) -> Result:
-    process = begin(*words)
-    out, err = process.communicate(timeout=300)
-    return Result(argv=words, rc=process.returncode, out=out, err=err)
+    """Run it without Python's start, and as one that finds itself where it is installed."""
+    path = {"PATH": f"{INSTALLED.parent}:{os.environ['PATH']}"}
+    rc, out, err = shared().run(words, path, 300)
+    return Result(argv=words, rc=rc, out=out, err=err)
 
 
 def answer(*words: str) -> Any:

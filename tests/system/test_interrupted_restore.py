@@ -121,7 +121,8 @@ def test_killed_while_its_server_works(
     house: House, story: Story, door: ZfsDoor, untouched: set[str]
 ) -> None:
     door.wait_at(len(story.steps))  # so that it cannot be done before it is stopped
-    restoring = house.begin(*house.restoring(story.moment, NAME), environment=door.environment)
+    words = house.restoring(story.moment, NAME)
+    restoring = house.begin(*words, environment=door.environment, forked=True)
     wait_until("its server runs", (house.home / "run" / f"{NAME}.process").exists, 120)
     restoring.signal_group(signal.SIGSTOP)
     assert leftovers(house) == {}, "it is being worked on"

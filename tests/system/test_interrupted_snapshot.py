@@ -42,7 +42,7 @@ def lock_held(house: House, door: ZfsDoor, load: House, journal: Path, **lock: o
     door.slow("snapshot", SLOW)
     config = house.configure("ftwrl", lock={"kind": "ftwrl", **lock})
     with Load.start(load.server, THREADS, RATE, journal):
-        run = house.begin("snapshot", config=config, environment=door.environment)
+        run = house.begin("snapshot", config=config, environment=door.environment, forked=True)
         wait_until("the lock is held", lambda: door.waiting or run.process.poll() is not None, 90)
         assert door.waiting, str(run.end())
         yield run
@@ -128,7 +128,7 @@ def test_what_stands_by_and_does_not_answer_is_given_up_at_the_ceiling(source: H
     with Load.start(source.server, THREADS, RATE, journal), source.server.connect() as session:
         with session.cursor() as cursor:
             cursor.execute("LOCK TABLES shop.locked WRITE")
-            run = source.begin("snapshot", config=config)
+            run = source.begin("snapshot", config=config, forked=True)
             wait_until("the lock is asked for", lambda: _asked_for(source), 60)
             os.kill(_standing_by(run), signal.SIGSTOP)
             cursor.execute("UNLOCK TABLES")

@@ -75,7 +75,7 @@ def test_a_server_that_stands_still_is_ended(house: House, torn: datetime) -> No
     """Its last words are told, and what to set; nothing is left."""
     config = house.configure("stall", recovery={"stall": "20s"})
     words = house.restoring("now", "still")
-    restoring = house.begin(*words, config=config)
+    restoring = house.begin(*words, config=config, forked=True)
     note = house.home / "run" / "still.process"
     wait_until("it starts", lambda: note.exists() and bool(note.read_text()), 60)
     os.kill(int(note.read_text().split()[0]), signal.SIGSTOP)

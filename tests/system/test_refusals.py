@@ -35,9 +35,14 @@ def backup(house: House) -> dict[str, Any]:
 
 
 @pytest.fixture(autouse=True)
-def nothing_changes(house: House, backup: dict[str, Any]) -> Iterator[None]:
+@pytest.fixture(scope="module")
+def before(house: House, backup: dict[str, Any]) -> list[str]:
+    """All that there is when the first of them is refused."""
+    return house.state()
+
+
+def nothing_changes(house: House, before: list[str]) -> Iterator[None]:
     """Whatever is refused leaves everything as it was."""
-    before = house.state()
     yield
     assert house.state() == before
     assert not house.server.running or house.sessions() == []

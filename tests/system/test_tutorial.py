@@ -38,7 +38,7 @@ VARIES = (
 
 CLEAN_UP = """
 export ZBACKUP_CONFIG=/practice/zbackup.toml
-for clone in before-drop dev1 before-deploy look base; do zbackup clone destroy $clone --yes; done
+for clone in before-drop base; do zbackup clone destroy $clone --yes; done
 kill $(cat /practice/run/pid) && sleep 5
 zpool destroy -f practice
 rm -f /var/tmp/practice.img
@@ -46,14 +46,13 @@ rm -f /var/tmp/practice.img
 
 
 HOW_TOS = {
-    "retention-policy.md": 6,
-    "monitoring-and-alerts.md": 3,
+    "retention-policy.md": 5,
+    "monitoring-and-alerts.md": 2,
     "troubleshooting.md": 2,
     "restore-drills.md": 2,
-    "dev-clones.md": 9,
     "README.md": 2,
     "undo-a-transaction.md": 3,
-    "protect-a-host.md": 4,
+    "protect-a-host.md": 2,
     "coming-from.md": 2,
     "upgrade.md": 3,
     "change-what-is-protected.md": 4,
@@ -61,16 +60,15 @@ HOW_TOS = {
 """Pages in their order, and how many of their commands are run at least."""
 
 LEFT_OUT = re.compile(
-    r"notify --test|acknowledge|--as-replica-of|dev-base|clone dsn|offsite|--at |^init|--to 10:02|"
-    r"--skip|--server|NAME$|\bdocs\b"
+    r"notify --test|acknowledge|offsite|--at |^init|--to 10:02|--skip|--server|NAME$|\bdocs\b|"
+    r"--to-label|check shop --drill|\blook$"
 )
-"""What needs more than there is here: a problem, channels, a destination, minutes, or a MongoDB (`docs`)."""
+"""What needs more than there is here: a problem, channels, a destination, minutes, or a MongoDB (`docs`).
+And what starts a server that another story starts anyway, and types the line: a MySQL starts at the
+price of three MariaDBs."""
 
 INSTEAD = (
-    ('"2024-05-03 18:00"', "+1d && zbackup clone protect dev1 --until now"),
-    ("clone create shop --name dev1 --lease 8h", "clone create shop --name dev1 --lease 4h"),
     ("clone destroy", "clone destroy --yes"),
-    ("before-deploy --name before-deploy", "before-deploy --name before-deploy --read-only"),
     ("status --plugin", "status --plugin || test $? -le 2"),
     ("--before-drop shop.orders --table", "--yes --before-drop shop.orders --table"),
     ("undo 4d8d17e9-c6a7-11f0-9d2c-525400123456:6484", 'undo --yes "$gtid"'),
@@ -185,7 +183,7 @@ def removed() -> str:
             here,
         ),
     )
-    clones = "for clone in before-deploy base; do zbackup clone destroy $clone --yes; done\n"
+    clones = "zbackup clone destroy base --yes\n"
     left = "! zfs list -H -o name -t snapshot -r practice/mysql | grep @zbackup-\n"
     return clones + "".join(f"{line}\n" for line in lines) + left
 

@@ -9,6 +9,7 @@ import pytest
 import structlog
 from hypothesis import settings
 
+from tests.garbage import pytest_collection_finish as pytest_collection_finish
 from tests.unit.examples import examples
 from zbackup.model.event_log import log
 from zbackup.proc import programs, version

@@ -3,8 +3,9 @@
 import ast
 import re
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
+
+from tests.unit.parsed import sources
 
 HOUSE = Path(__file__).parents[2]
 MOST = 400
@@ -21,13 +22,6 @@ def test_every_module_has_at_most_400_lines() -> None:
     assert {name: lines for name, lines in lengths.items() if lines > MOST} == {}
 
 
-@cache
-def parsed() -> dict[str, ast.Module]:
-    """All modules of the product, by their paths."""
-    files = sorted((HOUSE / "zbackup").rglob("*.py"))
-    return {str(file.relative_to(HOUSE)): ast.parse(file.read_text()) for file in files}
-
-
 def functions(source: ast.Module) -> Iterator[tuple[str, int]]:
     """Give the name of each function of a module, and how many lines its body has."""
     for node in ast.walk(source):
@@ -37,7 +31,7 @@ def functions(source: ast.Module) -> Iterator[tuple[str, int]]:
 
 
 def test_every_function_has_at_most_40_lines() -> None:
-    found = [(file, *each) for file, source in parsed().items() for each in functions(source)]
+    found = [(file, *each) for file, source in sources().items() for each in functions(source)]
     assert len(found) > 4000
     commands = {(file, name) for file, name, _ in found if "/cli/" in file and name == "command"}
     most = dict.fromkeys(commands, MOST_OF_A_COMMAND)
@@ -91,7 +85,7 @@ def _imported(source: ast.Module) -> set[str]:
 def test_each_room_says_who_comes_in() -> None:
     """Whoever imports from a room is named there, or a room that it is in; and nobody else is."""
     guests: dict[str, set[str]] = {room: set() for room in ROOMS}
-    for file, source in parsed().items():
+    for file, source in sources().items():
         who = ".".join(Path(file).relative_to("zbackup").with_suffix("").parts)
         for name in _imported(source):
             for room in ROOMS:

@@ -25,14 +25,14 @@ from zbackup.plan.duration_text import length
 HELP = """Archive the binary log or oplog off the host while it is written.
 
 To the destinations of [instance.NAME.archive], every few seconds: what was acknowledged longer ago than that
-survives the loss of this host. The daemon does it by itself where it runs; this command is for who has none,
+survives the loss of this host. The daemon does it by itself; this command is for hosts without the daemon,
 and runs until Ctrl-C or SIGTERM. What is archived is never overwritten. Of MongoDB it is what a majority of
 the replica set has.
 
 \b
 zbackup archive             all instances, until it is told to stop
 zbackup archive shop        one
-zbackup archive shop --once what there is now, and done
+zbackup archive shop --once what there is now, and exit
 zbackup archive status      how much would be lost with this host
 """
 
@@ -63,12 +63,12 @@ def command(
         str | None,
         typer.Argument(metavar="[INSTANCE]", help="With status: of this one.", show_default=False),
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Archive what there is now, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Archive what there is now, and exit.")] = False,
     take_over: Annotated[
         bool,
         typer.Option(
             "--take-over",
-            help="Begin a new epoch where another host archived this log, and end: that host then stops.",
+            help="Take the log's archive over from another host, which then stops: begin an epoch, and exit.",
         ),
     ] = False,
 ) -> None:

@@ -28,7 +28,7 @@ zbackup clone reset dev1 --to latest       production's newest backup (or its pa
 
 SNAPSHOT = """Take a snapshot of a dev clone, to make children of it.
 
-Such as of one that was masked, or prepared for tests: its children need no masking any more.
+For example of one that was masked, or prepared for tests: its children need no masking.
 
 \b
 zbackup clone snapshot dev-base
@@ -37,8 +37,8 @@ zbackup clone create --from-clone dev-base --name dev1
 
 PROMOTE = """Copy a clone's blocks, so that its backup can be pruned.
 
-The clone then occupies as much as production does. Its server is stopped meanwhile. Nothing of production's
-is moved or changed, as `zfs promote` would.
+The clone then occupies as much as production does. Its server is stopped meanwhile. Unlike `zfs promote`,
+this moves and changes nothing of production's.
 
 \b
 zbackup clone promote dev1

@@ -23,10 +23,10 @@ from zbackup.plan.clones.member_steps import Step
 
 HELP = """Make a dev clone: production's data, writable, with a server of its own.
 
-Of the newest backup, of another (--snapshot), or of a moment (--at), which is recovered like a restore does.
-It takes no time and no space to copy, and nobody waits for it. The server cannot harm production: it has an
-identity, a port of 127.0.0.1 and passwords of its own, replicates nobody and runs no events. What the
-configuration says of masking is done before anybody can reach it.
+From the newest backup, from another (--snapshot), or as of a moment (--at), recovered as a restore does it.
+Nothing is copied, so it takes seconds and no space, and production does not wait. The server cannot harm
+production: it has an identity, a port of 127.0.0.1 and passwords of its own, replicates nobody and runs no
+events. It is masked as configured before anybody can reach it.
 
 \b
 zbackup clone create                                  the next free name, the newest backup
@@ -89,7 +89,7 @@ AsReplica = Annotated[
     typer.Option(
         "--as-replica-of",
         metavar="production",
-        help="Let it follow production, from where the snapshot ends; for mongodb, say how.",
+        help="Let it follow production, from where the snapshot ends; for mongodb, only print the steps.",
         show_default=False,
     ),
 ]

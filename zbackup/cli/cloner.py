@@ -23,7 +23,7 @@ from zbackup.model.event_log import log
 from zbackup.model.operation import Operation
 from zbackup.model.progress import Progress, Silent
 from zbackup.plan.clones.connection_url import url
-from zbackup.proc.helper import answer, hear
+from zbackup.proc.helper_socket import answer, hear
 
 POLL_S = 60.0
 """Seconds between two looks at whether an operation moves."""

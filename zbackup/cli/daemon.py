@@ -8,7 +8,7 @@ from zbackup.cli.options import Options
 from zbackup.config.load import load
 from zbackup.model.event_log import log
 
-HELP = """Take snapshots and prune them on schedule, until told to stop.
+HELP = """Take, prune, ship and test backups on schedule, until told to stop.
 
 Works on every instance with a [instance.NAME.schedule], in the foreground. SIGHUP reads the configuration
 again (one that is not valid is refused, and the old one kept); SIGTERM and Ctrl-C let what is running come to

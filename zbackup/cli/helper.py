@@ -13,7 +13,7 @@ from zbackup.jobs.watch.root_helper import obey, obey_drill
 from zbackup.model.errors import Refused, ZbackupError
 from zbackup.model.event_log import log
 from zbackup.model.progress import Silent
-from zbackup.proc.helper import answer, hear, hung_up
+from zbackup.proc.helper_socket import answer, hear, hung_up
 
 HELP = """Do what only root may, for the daemon: remove clones that were never finished or whose lease ended.
 

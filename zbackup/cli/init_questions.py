@@ -25,7 +25,7 @@ def asked(*, yes: bool, print_only: bool) -> bool:
         return False
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(
-            "nobody can be asked here: add --yes and what is to be (see --help), or --print to look"
+            "there is no terminal to ask at: add --yes and the options you want (see --help), or --print"
         )
     return True
 

@@ -82,7 +82,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     instance: AnyInstance = None,
     at: At = None,
     logs: Annotated[
-        bool, typer.Option("--logs", help="Show the log snapshots that restores took one by one.")
+        bool, typer.Option("--logs", help="Show each log-only snapshot that a restore took.")
     ] = False,
     foreign: Annotated[
         bool, typer.Option("--foreign", help="Also show snapshots of its datasets that other tools took.")

@@ -31,8 +31,8 @@ One line a transaction, in the order of the log: when it was committed, its GTID
 how large it is, and the statement, where the log has it. A narrow terminal has two: when and what, then the
 names. Read from the server's own log files, and from snapshots for what the server has purged; no server is
 asked, but for MongoDB's oplog. The last line is the command that restores to just before the last one that is
-shown. What the log held and nobody has any more is told: with exit status 9 if it is within the window that
-the retention promises, or not before --since, else in one line.
+shown. Lost log, purged by the server and in no backup, is reported: with exit status 9 if it is within the
+window that the retention policy promises, or not before --since, else in one line.
 
 Where the log holds statements instead of rows (binlog_format STATEMENT or MIXED), tables are those that the
 statement's text names, and "by text" is said: triggers and functions may have changed others.

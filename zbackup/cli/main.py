@@ -14,7 +14,7 @@ import typer
 
 from zbackup.cli import logs
 from zbackup.cli.command_groups import GroupedCommands
-from zbackup.cli.exit_status import table as exit_status_table
+from zbackup.cli.exit_status_table import table as exit_status_table
 from zbackup.cli.options import FLAGS, VALUED, Options, common_options
 from zbackup.cli.output import INTERRUPTED, Told, defect, describe_end, print_document, print_error, tell
 from zbackup.model.errors import UsageError, ZbackupError
@@ -31,9 +31,9 @@ zbackup check                            is everything set up for a backup that 
 zbackup snapshot                         take one
 zbackup restore --to "yesterday 10:02"   a server with everything committed before that moment
 zbackup clone create --name dev1         production's data for a developer, writable and harmless
-zbackup copy good shop.orders            one table of such a server, back into production
-zbackup undo TRANSACTION                 what one transaction did to rows, taken back
-zbackup clone list                       the servers that were made in these two ways
+zbackup copy good shop.orders            one table of a recovered server, back into production
+zbackup undo TRANSACTION                 the rows that one transaction changed, put back
+zbackup clone list                       the servers that restore and clone create made
 zbackup switch shop good                 a recovered server in production's place
 zbackup ship                             copies on another host, another pool or S3
 zbackup daemon                           all of it on schedule

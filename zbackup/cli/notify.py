@@ -33,7 +33,9 @@ def command(options: Options, test: Test = False) -> None:
             "say what is to be done: zbackup notify --test sends a test message to all of [notify]"
         )
     if not wanted:
-        raise NotFound('nobody is told: add [[notify.webhook]] url = "..." or [[notify.mail]] to = "..."')
+        raise NotFound(
+            'no notification is configured: add [[notify.webhook]] url = "..." or [[notify.mail]] to = "..."'
+        )
     found = Finding(severity="warning", subject="test", text="this is a test, and nothing is wrong")
     host = socket.gethostname()
     notice = Notice(occasion="problem", instance="test", host=host, health="warning", findings=(found,))

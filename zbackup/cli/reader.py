@@ -24,7 +24,7 @@ from zbackup.model.errors import ZbackupError
 from zbackup.model.event_log import log
 from zbackup.model.overview import Overview
 from zbackup.model.progress import Silent
-from zbackup.proc.helper import answer_much, hear
+from zbackup.proc.helper_socket import answer_much, hear
 from zbackup.proc.lock import lock_owner
 
 

@@ -45,14 +45,14 @@ def command(
         typer.Option(
             "--keep",
             metavar="BACKUP",
-            help="End the date that the backup of this name, or those with this label, are kept until.",
+            help="Keep the backup of this name, or those with this label, no longer than the policy does.",
             show_default=False,
         ),
     ] = "",
     stale: Annotated[
-        bool, typer.Option("--stale", help="What belongs to destinations that are not configured any more.")
+        bool, typer.Option("--stale", help="Release what destinations left that are no longer configured.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it, do not only list it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it; without this it is only listed.")] = False,
 ) -> None:
     if bool(keep) == stale:
         raise UsageError(

@@ -28,12 +28,12 @@ from zbackup.model.moment import FORMS
 
 HELP = f"""Restore to a moment, as a new server.
 
-Everything committed before the moment is there, nothing at it or later. It runs beside the original, whose
-server and datasets are not touched; it may even be down. The new one keeps running: see zbackup clone.
+The new server has everything committed before the moment, and nothing committed at it or later. It runs
+beside the original, which is not touched, and may even be down. It keeps running: see zbackup clone.
 
 A moment is {FORMS}. Without a zone it is in the configured
-one; without a day it is the last time it was that late. A time that happened twice or never because clocks
-were changed is refused, with both readings.
+one; without a date it is the last time that the clock showed it. A time that happened twice or never because
+clocks were changed is refused, with both readings.
 
 \b
 zbackup restore --to "2024-05-01 10:02"

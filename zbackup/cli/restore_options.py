@@ -147,7 +147,7 @@ AcceptClockOption = Annotated[
     typer.Option(
         "--accept-clock",
         help="Where the log's times contradict its order at the moment: take them as they are, and leave out "
-        "everything from the first transaction on that says it is from then or later. Ends with 16.",
+        "everything from the first transaction on that says it is from then or later. Exit status 16.",
     ),
 ]
 Skip = Annotated[

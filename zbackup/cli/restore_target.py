@@ -99,10 +99,10 @@ def require_used(
     older, epoch, clock = accept
     if older and not (origin and latest):
         raise UsageError(
-            "--accept-older goes with --from DESTINATION --to latest: only then is a newest meant"
+            "--accept-older goes with --from DESTINATION --to latest: only that takes the newest backup"
         )
     if epoch and not origin:
-        raise UsageError("--epoch goes with --from DESTINATION: it is of the log that is archived there")
+        raise UsageError("--epoch goes with --from DESTINATION: it is about the log archived there")
     for option, is_given in (("--epoch", epoch), ("--accept-clock", clock)):
         if is_given and not replayed:
             raise UsageError(f"{option} is about the log, and a backup as it is replays none")
@@ -152,8 +152,7 @@ def _before_statement(
     """
     if not sure and not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(
-            f"that the last {named_target.kind} is the one that is meant has to be confirmed: add --yes, or "
-            "--dry-run to see which it is"
+            f"confirm that the last {named_target.kind} is the one you mean: add --yes; --dry-run shows it"
         )
     found = find_last_drop(ctx, source, named_target.table, named_target.kind)
     ctx.progress.note(f"the last {named_target.kind} of {named_target.table}: {in_words(found, ctx.zone)}")

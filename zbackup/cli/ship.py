@@ -22,12 +22,12 @@ from zbackup.model.errors import NotFound, ZbackupError
 from zbackup.model.progress import Progress, Silent
 from zbackup.plan.ship.ship import Abort, Commit, Divergence, NeedsInitial, Send, ShipPlan, Steps, UpToDate
 
-HELP = """Copy backups to another host or pool.
+HELP = """Copy backups to another host, another pool or S3.
 
 Of one instance or all of them, to one of its destinations or all ([[instance.NAME.ship]]): what is new since
-the newest common snapshot is sent. Cut off anywhere, the next run goes on from there. A destination lists a
-backup when all of its datasets have arrived. Nothing there is ever overwritten or rolled back: where both
-sides have nothing in common, it says what each has and changes nothing.
+the newest common snapshot is sent. The next run resumes one that was cut off. A destination lists a backup
+when all of its datasets have arrived. Nothing there is ever overwritten or rolled back: where both sides have
+nothing in common, it says what each has and changes nothing.
 
 \b
 zbackup ship                        all instances to all their destinations

@@ -25,18 +25,18 @@ from zbackup.model.record import Record
 
 HELP = """Take a consistent snapshot.
 
-Of one instance or all of them. Its writes wait for as long as one atomic ZFS snapshot of all its datasets
-takes (with some locks not even that); where its log stood is written on the snapshot. When
-anything fails, nothing is kept.
+Of one instance or all of them. The server's writes wait only while one atomic ZFS snapshot of all its
+datasets is taken (with some locks not even then); its log position is written on the snapshot. When anything
+fails, nothing is kept.
 
 \b
 zbackup snapshot                 all instances
 zbackup snapshot shop --dry-run  which datasets and which lock, and why; changes nothing
-zbackup snapshot --label before-deploy --keep 30d   a name to find it by; no prune destroys it before
+zbackup snapshot --label before-deploy --keep 30d   find it by this name; kept for 30 days at least
 zbackup snapshot --json          for scripts
 
 One that is taken at a terminal is kept for a day at least, one with a label for 30 days, unless --keep says
-otherwise. A label is no name: it may be used again, and restore --to-label then takes the newest.
+otherwise. A label need not be unique: restore --to-label takes the newest backup that has it.
 """
 
 BY_HAND_S = 86_400.0
@@ -58,8 +58,8 @@ Keep = Annotated[
     typer.Option(
         "--keep",
         metavar="TIME",
-        help='No prune destroys it for this long, whatever the retention policy says: "12h", "30d"; "0s": as '
-        "the policy has it.",
+        help='Keep it for this long at least, whatever the retention policy says: "12h", "30d"; "0s": as the '
+        "policy says.",
         show_default=False,
     ),
 ]

@@ -49,7 +49,7 @@ CLEAR = "\x1b[H\x1b[2J"
 def command(
     options: Options,
     instance: AnyInstance = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Again every two seconds.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again every two seconds.")] = False,
     max_age: Annotated[
         str,
         typer.Option(
@@ -106,7 +106,7 @@ def _inspected(options: Options, instance: str | None, most: float | None) -> Ou
         except DatasetNotFound as gone:
             if not any(destination.adapter.here for destination in ctx.destinations):
                 raise
-            raise NotFound(f"{gone}; how its copies are that lie here says zbackup received") from gone
+            raise NotFound(f"{gone}; zbackup received shows the copies that lie here") from gone
 
     return on_each(options, "status", instance, action)
 

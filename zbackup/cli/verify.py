@@ -24,19 +24,19 @@ from zbackup.model.moment import local_text
 from zbackup.plan.checked_tables import checked
 from zbackup.plan.recovery.drills import DrillPlan
 
-HELP = """Compare the backups at a destination with those that are here, or try them.
+HELP = """Verify backups: compare those at a destination with those here, or restore one as a drill.
 
-Of every backup that is on both sides the snapshots have to be the same by their guids, and its record has to
-say the same. Of the newest of them data is read from the disks of both sides and compared. That needs a key
-that may read there: zbackup gate lets an --append-only key compare, and not read. Nothing is changed.
+For every backup on both sides, the snapshots must have the same guids, and the records must agree. For the
+newest of them, data is read from the disks of both sides and compared. That needs a key that may read there:
+zbackup gate lets an --append-only key compare, and not read. Nothing is changed.
 
-What is in a bucket is proven by itself, too, also where nothing else of the instance is: what is written
-about backups and streams by the listing of their objects, and with --read all every byte.
+A bucket is also verified by itself, even on a host that has nothing else of the instance: its manifests by
+the listing of their objects, and with --read all every byte.
 
-A drill goes on to recover what is there into a server that nobody can reach: a backup is opened, the log
-replayed up to the end of the newest, and every table checked by the server. Then it is removed again, and the
-verdict written down here, for zbackup list and status. Without --at it tries the backups that are here. One
-drill is made at a time on a host; instance.NAME.schedule.drill has the daemon make them.
+With --drill, the backups are also recovered into a server that nobody can reach: a backup is opened, the log
+replayed up to the end of the newest, and every table checked by the server. Then the server is removed, and
+the verdict is written down here, for zbackup list and status. Without --at, a drill tries the backups that
+are here. A host makes one drill at a time; with instance.NAME.schedule.drill the daemon makes them.
 
 \b
 zbackup verify --at offsite                 compare all, and read the first GiB of each dataset

@@ -12,7 +12,7 @@ from zbackup.cli.options import Options
 from zbackup.cli.output import emit
 from zbackup.model.errors import NotFound, Refused, UsageError
 from zbackup.model.printable import printable
-from zbackup.proc.helper import ask
+from zbackup.proc.helper_socket import ask
 
 HELP = """Serve a web page: what can be restored, where the gaps are and why, clones, jobs.
 
@@ -100,7 +100,7 @@ def shape(link: str) -> dict[str, str]:
 def _link(run_dir: Path) -> str:
     """Raise Refused where no page is served, or whoever asks may not have one."""
     if not (run_dir / LOGIN_SOCKET).is_socket():
-        raise NotFound(f"no page is served that is asked for links in {run_dir}: systemctl start zbackup-web")
+        raise NotFound(f"no zbackup web runs that gives links in {run_dir}: systemctl start zbackup-web")
     try:
         return printable(str(ask(run_dir / LOGIN_SOCKET, {})["link"]))
     except KeyError as wrong:

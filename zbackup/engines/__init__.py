@@ -1,4 +1,4 @@
-"""Database servers, as the jobs see them: the protocols in base, and one room for each engine.
+"""Database servers, as the jobs see them: the protocols in base, and one package for each engine.
 
 What both engines do alike is beside base. Engines know neither ZFS nor jobs, and decide nothing that
 plan decides.

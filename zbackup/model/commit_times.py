@@ -52,7 +52,7 @@ class Rules:
 
     @property
     def tolerance(self) -> int:
-        """In microseconds."""
+        """The tolerance, in microseconds."""
         return (REPLICA_TOLERANCE if self.replica else TOLERANCE) // _MICROSECOND
 
 

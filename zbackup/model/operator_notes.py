@@ -38,7 +38,7 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorNotes:
-    """By instance, what was said of it."""
+    """The notes on all instances, by the instance's name."""
 
     paused: Mapping[str, Pause] = field(default_factory=dict)
     acknowledged: Mapping[str, Acknowledgement] = field(default_factory=dict)

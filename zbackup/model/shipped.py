@@ -15,6 +15,9 @@ from zbackup.model.record import PREFIX
 SHIPPED = f"{PREFIX}shipped:"
 """On an instance's first dataset, with the destination's name behind it: the newest backup that is there."""
 
+ALL_GONE = "{}"
+"""Written there when backups had arrived, and none is there any more."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrived:

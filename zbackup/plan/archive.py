@@ -128,8 +128,8 @@ def _named(server: str, epoch: int, follows: int | None, source: WrittenFile) ->
 
 
 def _pieces(file: LogFileId, source: WrittenFile, begin: int, most: int) -> list[Append]:
-    """In appends that are not too large. Only the last is known to end between transactions, but where the
-    file says where they may end."""
+    """Cut it into appends that are not too large. Only the last is known to end between transactions, but
+    where the file says where they may end."""
     ends = [cut for cut in source.cuts if cut > begin] or [
         *range(begin + most, source.size, most),
         source.size,

@@ -17,7 +17,7 @@ import uvicorn
 from zbackup.model.errors import Refused, UsageError
 from zbackup.model.event_log import log
 from zbackup.proc import secure_files
-from zbackup.proc.helper import answer, hear
+from zbackup.proc.helper_socket import answer, hear
 from zbackup.web.guard import Access, Guard
 from zbackup.web.pages import build
 from zbackup.web.sessions import Sessions

@@ -17,7 +17,7 @@ from zbackup.model.fleet import Fleet
 from zbackup.model.operation import Operation
 from zbackup.model.overview import Marks, MomentPlan, Overview
 from zbackup.model.run import Run
-from zbackup.proc.helper import ask, ask_much
+from zbackup.proc.helper_socket import ask, ask_much
 
 LONGEST = 64 << 20
 """Bytes of an answer: 100,000 backups have room."""

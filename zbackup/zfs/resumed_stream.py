@@ -90,7 +90,7 @@ def beginning(source: Pieces) -> bytes:
 
 
 def first_placed(window: bytes, order: str, guid: int) -> tuple[int, tuple[int, int]] | None:
-    """In the middle of a stream: where a record begins, and the position of the first with one from there on.
+    """Find in the middle of a stream where a record begins, and the first position that one there has.
 
     None when nothing in the window is proven to be such a record. All carry the snapshot's guid, which
     nothing that is in the snapshot can have known, and a record's sum and the next one's prove each other.
@@ -116,7 +116,7 @@ def _record_at(window: bytes, at: int, order: str, mark: bytes) -> Record | None
 
 
 def _is_proven(window: bytes, at: int, record: Record, order: str) -> bool:
-    """By the next one, which has to begin behind it."""
+    """Prove a record by the next one, which has to begin behind it."""
     following = at + RECORD + record.payload
     if following + RECORD > len(window) or record.payload % 4:
         return False

@@ -172,7 +172,7 @@ def resume_argv(token: str, *, raw: bool) -> tuple[str, ...]:
 
 
 def receive_argv(dataset: str, marks: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """Into exactly `dataset`, resumable, unmounted and harmless; never over anything.
+    """Receive into exactly `dataset`, resumable, unmounted and harmless; never over anything.
 
     `marks` are user properties it is given.
     """
@@ -182,7 +182,7 @@ def receive_argv(dataset: str, marks: Mapping[str, str] | None = None) -> tuple[
 
 
 def receive_copy_argv(dataset: str, properties: Mapping[str, str]) -> tuple[str, ...]:
-    """Into exactly `dataset`, which is to be used: unmounted, with these properties; never over anything."""
+    """Receive into exactly `dataset`, which is to be used: unmounted, with these properties, over nothing."""
     options = [part for key, value in properties.items() for part in ("-o", f"{key}={value}")]
     return ("zfs", "receive", "-u", *options, "--", dataset)
 

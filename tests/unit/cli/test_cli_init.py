@@ -21,7 +21,7 @@ def as_root(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["init"], "add --yes and what is to be"),
+        (["init"], "add --yes and the options"),
         (["init", "--yes", "--retention", "forever"], "choose one of short, standard, long"),
         (["init", "--yes", "--copies", "tape"], '"tape" is not an address such as'),
         (["init", "--yes", "--copies", "zfs:other/b", "--host-key", KEY], "--host-key is for copies by ssh"),

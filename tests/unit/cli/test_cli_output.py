@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from zbackup.cli import colour, exit_status, logs, output, progress, tables
+from zbackup.cli import colour, exit_status_table, logs, output, progress, tables
 from zbackup.cli.bars import Bars
 from zbackup.cli.options import Options
 from zbackup.cli.progress import Lines, Notes, shown
@@ -252,8 +252,8 @@ def test_systemd_is_recognised_by_the_stream_itself(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_exit_status_table_has_every_number() -> None:
-    shown_numbers = {int(line.split()[0]) for line in exit_status.table().splitlines()}
-    assert shown_numbers == {0, 130, *exit_status.meanings()}
+    shown_numbers = {int(line.split()[0]) for line in exit_status_table.table().splitlines()}
+    assert shown_numbers == {0, 130, *exit_status_table.meanings()}
 
 
 def test_work_off_a_terminal_says_how_far_it_is(

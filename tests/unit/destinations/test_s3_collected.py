@@ -263,6 +263,31 @@ def test_what_is_given_up_goes_and_nothing_else(shop: Shop) -> None:
     assert shop.fetched(part(13, 11))
 
 
+@pytest.mark.parametrize("lost", [(11, None), (12, 11)])
+def test_what_a_committed_backup_needs_is_not_given_up_though_its_page_is_gone(
+    shop: Shop, lost: tuple[int, int | None]
+) -> None:
+    shop.chain((11, None), (12, 11), (13, 12))
+    shop.store(part(14, 13))
+    shop.bucket.drop(whole_at(14, 13))
+    page = shop.bucket.body(whole_at(*lost))
+    shop.bucket.drop(whole_at(*lost))
+    with capture_logs() as said:
+        shop.session().abort(DATASET)
+    assert [line["event"] for line in said] == ["s3.stream_kept"] and not shop.bucket.having("@14-from-13")
+    shop.bucket.set(whole_at(*lost), page)
+    assert len(shop.named()) == 3 and not any(shop.problems(deep=True).values())
+
+
+def test_nothing_is_given_up_while_nobody_knows_what_a_backup_needs(shop: Shop) -> None:
+    shop.chain((11, None), (12, 11))
+    shop.store(part(13, 12))
+    shop.bucket.drop(whole_at(13, 12))
+    shop.bucket.set(manifest_at(2), b"{")
+    shop.session().abort(DATASET)
+    assert shop.bucket.having("/segments/tank/db/@13-from-12/")
+
+
 def test_who_may_not_delete_gives_it_up_all_the_same(shop: Shop) -> None:
     shop.store(part(12, 11))
     shop.bucket.drop(whole_at(12, 11))

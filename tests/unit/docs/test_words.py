@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.docs.pages import PROJECT, pages
+from tests.unit.parsed import sources
 
 INSTEAD = {
     r"anew": "again, from the start",
@@ -66,9 +67,9 @@ def test_a_page_has_none_of_them(page: Path) -> None:
 def test_no_message_and_no_help_text_has_one(folder: str) -> None:
     """The man pages are made of the help texts."""
     said = {
-        f"{file.relative_to(PROJECT)}: {text}": found_in(text)
-        for file in sorted((PROJECT / "zbackup" / folder).rglob("*.py"))
-        for text in spoken(ast.parse(file.read_text()))
+        f"{name}: {text}": found_in(text)
+        for name, source in of_folder(folder).items()
+        for text in spoken(source)
     }
     assert {where: found for where, found in said.items() if found} == {}
 
@@ -77,11 +78,17 @@ def test_no_message_and_no_help_text_has_one(folder: str) -> None:
 def test_no_docstring_has_one(folder: str) -> None:
     """That of a module, a class or a function."""
     said = {}
-    for file in sorted((PROJECT / "zbackup" / folder).rglob("*.py")):
-        name = str(file.relative_to(PROJECT))
-        for text in documented(ast.parse(file.read_text())):
+    for name, source in of_folder(folder).items():
+        for text in documented(source):
             said[f"{name}: {text}"] = found_in(re.sub(MEANT[name], "", text) if name in MEANT else text)
     assert {where: found for where, found in said.items() if found} == {}
+
+
+def of_folder(folder: str) -> dict[str, ast.Module]:
+    """The modules in a folder of the product and below it."""
+    found = {name: tree for name, tree in sources().items() if name.startswith(f"zbackup/{folder}/")}
+    assert found
+    return found
 
 
 def documented(tree: ast.Module) -> Iterator[str]:

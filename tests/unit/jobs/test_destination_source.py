@@ -21,6 +21,7 @@ from zbackup.jobs.restore.source import LATEST
 from zbackup.jobs.ship.archived import NO_ARCHIVE, ArchivedCopies
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotFound, NotRecoverable, Refused, UsageError, VerificationFailed
+from zbackup.model.log import ClusterTime
 from zbackup.model.moment import Moment
 from zbackup.model.record import ARCHIVED
 from zbackup.model.target import BackupAsItIs, BeforeTransaction, UnseenTransaction
@@ -253,6 +254,25 @@ def test_what_only_names_claim_is_no_success() -> None:
     room._require_proven(host.ctx, target, proven, proven)
     room._require_proven(host.ctx, replace(target, text=LATEST), said, proven)
     room._require_proven(host.ctx, BackupAsItIs("x", target.at), said, proven)
+
+
+def test_a_cluster_time_that_only_names_claim_is_no_success() -> None:
+    """mongod replays what there is: nothing behind this would notice that it is less."""
+
+    def reaching(hours: float, log_to: str) -> Backup:
+        backup = made(1, NOON + hours * HOUR)
+        return replace(backup, record=replace(backup.record, log_to=log_to))
+
+    ctx, second = Host([]).ctx, int((NOON + 2.5 * HOUR).timestamp())
+    target = ClusterTime(second, 7)
+    said, cut = reaching(3, f"{second + 1800},1@1"), reaching(2, f"{second - 1800},1@1")
+    with pytest.raises(VerificationFailed, match=r"reaches 2024-05-01 14:30.*up to 2024-05-01 14:00:00 UTC"):
+        room._require_proven(ctx, target, said, cut)
+    with pytest.raises(VerificationFailed):
+        room._require_proven(ctx, target, said, reaching(2.5, f"{second},6@1"))
+    room._require_proven(ctx, target, said, reaching(2, f"{second},7@1"))
+    room._require_proven(ctx, target, said, reaching(3, f"{second - 9},1@1"))
+    room._require_proven(ctx, target, cut, cut)
 
 
 def test_two_ways_and_an_early_end_are_told() -> None:

@@ -79,8 +79,8 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Host:
     ):
         monkeypatch.setattr(room, name, door)
     monkeypatch.setattr(log_gate, "serve", serve)
-    monkeypatch.setattr("zbackup.zfs.guarded.own_properties", lambda _: made.own)
-    monkeypatch.setattr("zbackup.zfs.guarded.described", lambda _: made.described)
+    monkeypatch.setattr("zbackup.zfs.gate_facts.own_properties", lambda _: made.own)
+    monkeypatch.setattr("zbackup.zfs.gate_facts.described", lambda _: made.described)
     return made
 
 

@@ -128,7 +128,7 @@ def test_what_is_held_by_a_command_that_failed_is_let_go() -> None:
 def test_what_was_destroyed_since_it_was_chosen_is_one_clear_line() -> None:
     place = Place(DatasetNotFound(("zfs", "hold"), 1, "cannot hold: no such snapshot"), after=len(COPIES))
     place.asked = 1
-    with pytest.raises(NotFound, match=f"^{COPIES[-1]} was destroyed at zfs:vault/b meanwhile: the same"):
+    with pytest.raises(NotFound, match=f"^{COPIES[-1]} was destroyed at zfs:vault/b meanwhile: run the same"):
         place.while_held()
 
 

@@ -83,7 +83,7 @@ def test_a_right_of_a_group_is_the_daemons_where_it_belongs_to_that(
     allowed(monkeypatch, f"group {group}")
     looked(tmp_path, "gone", "shop")
     told = [str(each) for each in verdict.verdict(settings, SystemClock(), Silent())]
-    assert len(told) == lacking and all("may not do with tank/" in each for each in told)
+    assert len(told) == lacking and all("lacks rights on tank/" in each for each in told)
 
 
 def test_an_instance_without_a_schedule_is_not_the_daemons_to_back_up(

@@ -13,11 +13,13 @@ from tests.unit.plan.histories import made
 from tests.unit.samples import NOON, lacking_one
 from zbackup.clock import SystemClock
 from zbackup.jobs.context import Context, ShipDestination
+from zbackup.jobs.ship.lag import write_down
 from zbackup.jobs.ship.ship import _act, _Done
 from zbackup.jobs.ship.verify_at import prove_at, verify_at
 from zbackup.model.errors import CommandFailed, DatasetNotFound, VerificationFailed
 from zbackup.model.progress import Silent
-from zbackup.model.shipped import SHIPPED, arrived
+from zbackup.model.shipped import SHIPPED, arrived, arrived_of, to_text
+from zbackup.model.shipping import Inventory
 from zbackup.model.snapshot import Snapshot
 from zbackup.plan.ship.ship import Commit
 from zbackup.proc.pipeline import Meter
@@ -65,6 +67,23 @@ def test_a_destination_that_is_still_empty_is_not_different(tmp_path: Path) -> N
     destination = ShipDestination(adapter=cast(Any, Place([])), tag="tag", sample=-1)
     prove_at(cast(Context, ctx), destination)
     ctx.zfs = Nobody({f"{SHIPPED}offsite": "{}"})
+    with pytest.raises(VerificationFailed, match="there is no committed backup of shop at zfs:vault/b"):
+        prove_at(cast(Context, ctx), destination)
+
+
+def test_a_destination_that_was_emptied_is_different_also_when_a_ship_has_seen_it_first(
+    tmp_path: Path,
+) -> None:
+    ctx = SimpleNamespace(
+        shared=tmp_path,
+        instance="shop",
+        progress=Silent(),
+        datasets=("tank/db",),
+        zfs=Nobody({f"{SHIPPED}offsite": to_text(arrived_of(made(1, NOON)))}),
+        catalog=lambda: SimpleNamespace(backups=(made(1, NOON),)),
+    )
+    destination = ShipDestination(adapter=cast(Any, Place([])), tag="tag", sample=-1)
+    write_down(cast(Context, ctx), destination, [made(1, NOON)], Inventory(address="zfs:vault/b"))
     with pytest.raises(VerificationFailed, match="there is no committed backup of shop at zfs:vault/b"):
         prove_at(cast(Context, ctx), destination)
 

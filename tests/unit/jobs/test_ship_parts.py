@@ -15,7 +15,7 @@ from zbackup.jobs.ship.lag import ever_arrived, shipped, write_down
 from zbackup.jobs.ship.ship import diverged_text, ready, ship_all
 from zbackup.jobs.ship.stale_holds import _why
 from zbackup.model.errors import Diverged, Refused, Stopped, Taken
-from zbackup.model.shipped import SHIPPED, arrived_of, to_text
+from zbackup.model.shipped import SHIPPED, arrived, arrived_of, to_text
 from zbackup.model.shipping import Inventory, Origin, Partial, ReceivedSnapshot, SourceDataset, TargetDataset
 from zbackup.plan.ship.ship import Divergence, NeedsInitial, Steps, UpToDate
 
@@ -35,9 +35,6 @@ class Zfs:
     def set_properties(self, _: str, properties: dict[str, str]) -> None:
         self.own |= properties
         self.written += 1
-
-    def clear_property(self, _: str, key: str) -> None:
-        del self.own[key]
 
 
 def context(zfs: Zfs | None = None, **changes: Any) -> Context:
@@ -96,9 +93,12 @@ def test_what_arrived_last_is_written_down_and_not_forgotten_for_want_of_common_
     write_down(ctx, there, [FIRST, SECOND], inventory)
     assert zfs.written == 1, "what is there already is not written again"
     assert write_down(ctx, there, [SECOND], inventory) is None and zfs.own
-    assert write_down(ctx, there, [FIRST], Inventory(address="there")) is None and zfs.own == {}
-    assert write_down(ctx, there, [FIRST], Inventory(address="there")) is None
+    for _ in range(2):
+        assert write_down(ctx, there, [FIRST], Inventory(address="there")) is None
+        assert arrived(zfs.own) == {} and ever_arrived(ctx, there), "what was there and is gone is lost"
+    assert zfs.written == 2
     assert write_down(ctx, there, [FIRST, SECOND], committed(FIRST, SECOND)) == SECOND
+    assert arrived(zfs.own) == {"offsite": arrived_of(SECOND)}
 
 
 def test_how_far_each_destination_is_behind() -> None:

@@ -345,7 +345,7 @@ def test_a_place_that_nothing_shows_to_be_the_servers_is_not_believed() -> None:
 @pytest.mark.parametrize(
     ("homes", "why"),
     [
-        ({}, "cannot be seen"),
+        ({}, "cannot be located"),
         ({"/var/lib/mysql": ""}, "lies on no ZFS dataset: make a dataset"),
         ({"/a": "tank/mysql", "/log": ""}, "/log lies on no ZFS dataset"),
         ({"/a": "tank/mysql", "/b": "other/log"}, "several pools"),

@@ -5,7 +5,17 @@ from dataclasses import replace
 from tests.unit.plan.worlds import World
 from zbackup.model.backup import Backup
 from zbackup.model.shipping import Inventory, Partial, ReceivedSnapshot, TargetDataset
-from zbackup.plan.ship.ship import Abort, Commit, Divergence, Send, ShipPlan, Steps, UpToDate, plan_ship
+from zbackup.plan.ship.ship import (
+    Abort,
+    Commit,
+    Divergence,
+    NeedsInitial,
+    Send,
+    ShipPlan,
+    Steps,
+    UpToDate,
+    plan_ship,
+)
 
 NAME = "tank/a"
 
@@ -29,10 +39,15 @@ def line(*there: Backup, bases: tuple[int, ...] = (), partial: int | None = None
 
 
 def plan(
-    world: World, wanted: list[Backup], found: TargetDataset, begun: dict[str, int] | None = None
+    world: World,
+    wanted: list[Backup],
+    found: TargetDataset,
+    begun: dict[str, int] | None = None,
+    *,
+    initial: bool = False,
 ) -> ShipPlan:
     inventory = Inventory(address="s3://bucket", datasets=(found,))
-    return plan_ship(wanted, world.sources(), inventory, begun or {}, initial=False)
+    return plan_ship(wanted, world.sources(), inventory, begun or {}, initial=initial)
 
 
 def sent(found: ShipPlan) -> list[tuple[int, int | None]]:
@@ -110,3 +125,12 @@ def test_another_servers_copies_are_a_divergence() -> None:
     world, other = World(names=[NAME]), World(names=[NAME], guid=9000)
     backup = world.take()
     assert isinstance(plan(world, [backup], line(other.take())), Divergence)
+
+
+def test_where_no_stream_makes_a_copy_any_more_a_full_one_is_allowed_beside_them() -> None:
+    """Somebody, or a rule of the bucket's, took away what the others begin with."""
+    world = World(names=[NAME])
+    world.take()
+    backup = world.take()
+    assert plan(world, [backup], line()) == NeedsInitial((NAME,))
+    assert sent(plan(world, [backup], line(), initial=True)) == [(guid(backup), None)]

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from tests.unit.web.browsing import ACCESS, ORIGIN, client, form_token, logged_in
 from tests.unit.web.host import Told
 from zbackup.model.errors import Refused, UsageError
-from zbackup.proc.helper import ask
+from zbackup.proc.helper_socket import ask
 from zbackup.web.server import Links, Listening
 from zbackup.web.sessions import LINK_S, SESSION_S, Rate, Sessions
 

@@ -53,7 +53,7 @@ class BucketContents:
 
 
 class ChainIndex:
-    """By which streams copies are made.
+    """The streams by which copies are made.
 
     What a manifest names as a copy's stream is that, and nothing else that claims to make the same copy. The
     streams of a copy that no manifest names (its backup was pruned) are all that are not foreign.
@@ -148,7 +148,7 @@ def in_order(contents: BucketContents) -> list[CommittedPart]:
 
 
 def _taken(manifest: Manifest) -> str:
-    """In UTC, so that texts are in the order of times."""
+    """Read when it was taken: in UTC, so that texts are in the order of times."""
     return manifest.record.get("taken", "")
 
 

@@ -36,7 +36,7 @@ class StreamId:
         return f"{self.dataset}/@{self.guid}-{kind}"
 
     def __lt__(self, other: "StreamId") -> bool:
-        """In order; of one snapshot the full stream first."""
+        """Sort streams by dataset and snapshot; of one snapshot the full stream comes first."""
         return self._order < other._order
 
     @property

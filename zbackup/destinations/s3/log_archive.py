@@ -50,8 +50,14 @@ _AROUND: Final = _LONGEST_HEAD + NONCE + TAG + (1 << 16)
 _TOLD: Final = 20
 _MOST_CLAIM: Final = 1000
 _CLAIM: Final = re.compile(rf"[^/]{{1,64}}/[0-9]{{8}}{re.escape(CLAIM)}")
+LOOKS: Final = 3
+"""Listings that are read by while one was folded into another meanwhile."""
 _MOST_TRIED: Final = 100
 """Objects that are opened to find out up to when a file is complete; strangers may have added any number."""
+
+
+class _Gone(VerificationFailed):
+    """An object that was listed is not there any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +138,22 @@ class S3Logs:
 
     def chunks(self, file: LogFileId, begin: int, end: int) -> Iterator[tuple[Chunk, bytes]]:
         """The chunks that hold these bytes, opened; whoever asks proves them by their hashes."""
+        at = begin
+        lost: _Gone | None = None
+        for _ in range(LOOKS):
+            try:
+                for found in self._listed_chunks(file, at, end):
+                    yield found
+                    at = found[0].end
+                break
+            except _Gone as gone:
+                # Whoever archives has put it into a larger one, perhaps: that is listed now.
+                lost = gone
+        if lost and at < end:
+            raise lost
+
+    def _listed_chunks(self, file: LogFileId, begin: int, end: int) -> Iterator[tuple[Chunk, bytes]]:
+        """The same by one listing. Raise _Gone for what is not there any more when it is read."""
         waiting = sorted((o.chunk for o in self._objects_of(file)), key=lambda c: c.begin, reverse=True)
         at, holding = begin, list[Chunk]()
         while at < end:
@@ -199,12 +221,15 @@ class S3Logs:
     def _first_good(self, file: LogFileId, chunks: Sequence[Chunk]) -> tuple[Chunk, bytes]:
         """The first that is what its name says: who has no key can put others beside what was archived.
 
-        Raise what the first one says where none is.
+        Raise what the first one says where none is; of one that is gone, that.
         """
         why: VerificationFailed | None = None
         for chunk in chunks:
             try:
                 data = self._get(file, chunk)
+            except _Gone as gone:
+                why = gone
+                continue
             except VerificationFailed as failure:
                 why = why or failure
                 continue
@@ -237,7 +262,7 @@ class S3Logs:
         try:
             found = self.bucket.get(f"{self._of(file)}{chunk}", MOST_CHUNK + _AROUND)
         except NotFound as gone:
-            raise VerificationFailed(f"{where}: taken away meanwhile") from gone
+            raise _Gone(f"{where}: taken away meanwhile") from gone
         compression, envelope, at = _head(bytes(found[:_LONGEST_HEAD]), where)
         with memoryview(found)[at:] as content:
             if envelope is None:

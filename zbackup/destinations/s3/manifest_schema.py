@@ -37,7 +37,7 @@ def _guid(value: object) -> object:
 
 
 def _digest(value: object) -> object:
-    """In hexadecimal."""
+    """Read a digest that is written in hexadecimal."""
     return bytes.fromhex(value) if isinstance(value, str) else value
 
 

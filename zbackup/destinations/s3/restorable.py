@@ -115,3 +115,8 @@ def needed_by(contents: BucketContents, without: str = "") -> set[StreamId]:
                 seen.add(base)
                 waiting.append(base)
     return needed
+
+
+def needed_with_lost(contents: BucketContents) -> set[StreamId]:
+    """The same, and with them the streams of which only the page is gone, or is not listed."""
+    return needed_by(replace(contents, indexes={**contents.headers, **contents.indexes}))

@@ -26,7 +26,7 @@ from zbackup.destinations.s3.layout import Layout, StreamId, segment_of
 from zbackup.destinations.s3.log_archive import S3Logs
 from zbackup.destinations.s3.manifest_schema import StreamHeader, StreamIndex, to_json
 from zbackup.destinations.s3.manifest_store import ManifestStore
-from zbackup.destinations.s3.restorable import copies_of, needed_by, steps_to
+from zbackup.destinations.s3.restorable import copies_of, needed_by, needed_with_lost, steps_to
 from zbackup.destinations.s3.segments import Buffers, Piece, StreamAccess, cut, is_worth_compressing, store
 from zbackup.destinations.s3.settings import StorageSettings, require_stream
 from zbackup.destinations.s3.stream_headers import StreamHeaders
@@ -198,7 +198,13 @@ class S3Session:
 
     def abort(self, dataset: str) -> None:
         contents = self.contents()
+        needed = needed_with_lost(contents)
         for stream in [s for s in contents.headers if s.dataset == dataset and s not in contents.indexes]:
+            if contents.unreadable or stream in needed:
+                # It was whole: its segments are all that is left of what lost its page.
+                why = "a committed backup may need it"
+                log.warning("s3.stream_kept", stream=ascii(str(stream)), reason=why)
+                continue
             try:
                 for entry in self.bucket.list(self.layout.segments(stream)):
                     if self.layout.is_segment(stream, entry.key):

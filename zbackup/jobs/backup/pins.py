@@ -14,7 +14,7 @@ from zbackup.proc.open_files import processes_in, told
 
 
 def pins(ctx: Context, backups: Sequence[Backup]) -> dict[str, list[str]]:
-    """By Record.backup, why not only the policy needs a backup: holds, and clones made from it."""
+    """Map Record.backup to what keeps the backup beside the policy: holds, and clones made from it."""
     holds = ctx.zfs.holds([s for b in backups for s in b.snapshots])
     found: dict[str, list[str]] = {}
     for backup in backups:

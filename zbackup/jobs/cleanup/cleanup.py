@@ -20,7 +20,7 @@ from zbackup.model.shipping import holder_of
 from zbackup.model.snapshot import Dataset
 from zbackup.plan.clones.clone_name import copy_name, drill_name, recovery_of, require_good
 from zbackup.plan.health.unfinished_clones import runs_with_host
-from zbackup.proc.helper import ask
+from zbackup.proc.helper_socket import ask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +143,7 @@ def _forgotten_holds(ctx: Context, catalog: Catalog) -> list[str]:
 
 
 def _have_removed(ctx: Context, clone: Clone) -> tuple[str, bool] | None:
-    """By the helper, where we are not root ourselves."""
+    """Have it removed, by the helper where we are not root ourselves."""
     if ctx.helper is None:
         return remove_unfinished(ctx, clone.name)
     try:

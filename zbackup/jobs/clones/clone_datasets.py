@@ -85,7 +85,7 @@ def with_record(ctx: Context, clone: Clone, record: Record) -> Files:
 
 
 def _write_record(ctx: Context, clone: Clone, record: Record) -> None:
-    """In one step: half a record would make the clone useless."""
+    """Write it in one step: half a record would make the clone useless."""
     secure_files.replace(ctx.mountpoint / clone.name / RECORD, json.dumps(to_properties(record)))
 
 

@@ -134,7 +134,7 @@ def named(member: Member) -> Iterator[None]:
 
 
 def facts_of(members: Sequence[Member]) -> Mapping[str, MemberFacts]:
-    """By name, as the planner takes them."""
+    """Map names to facts, as the planner takes them."""
     return {member.name: member.facts for member in members}
 
 

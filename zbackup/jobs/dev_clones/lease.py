@@ -22,7 +22,7 @@ from zbackup.model.event_log import log
 from zbackup.model.moment import end_after
 from zbackup.plan.clones.clone_name import require_good
 from zbackup.plan.clones.lease import children_first, end_of, judge
-from zbackup.proc.helper import ask
+from zbackup.proc.helper_socket import ask
 from zbackup.proc.hook import run_hook
 from zbackup.proc.lock import lock_owner
 

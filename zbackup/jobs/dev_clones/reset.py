@@ -57,7 +57,7 @@ def _reset_to_beginning(ctx: Context, clone: Clone, parts: int) -> Clone:
 
 
 def _replace(ctx: Context, clone: Clone, *, latest: bool, parts: int) -> Clone:
-    """By clones of a backup, or of the parent's snapshot."""
+    """Replace its datasets with clones of a backup, or of the parent's snapshot."""
     backup = _source(ctx, clone, latest=latest)
     ctx.recovery.check_program(backup.record)
     ctx.progress.phase("stopping the server")

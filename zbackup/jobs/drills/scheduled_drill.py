@@ -17,7 +17,7 @@ from zbackup.model.errors import NotRecoverable, Postponed, Refused, Taken, Veri
 from zbackup.model.schedule import Retry, Timing
 from zbackup.plan.due import CLOCK_TOLERANCE, History, due
 from zbackup.plan.recovery.window import usable_bases
-from zbackup.proc.helper import ask_patiently
+from zbackup.proc.helper_socket import ask_patiently
 
 NO_ROOT = (
     "a drill starts a server as the user who owns its files, which takes root, and this daemon runs as user "

@@ -130,7 +130,7 @@ def _reach(process: Process) -> Server | None:
 
 
 def _reach_mongod(process: Process) -> Server | None:
-    """By its port where it has one: the daemon's unit has a /tmp of its own, where mongod's socket is not."""
+    """Reach it by its port where it has one: the unit has a /tmp of its own, without mongod's socket."""
     if found := _at_port(process):
         return found
     for path in process.sockets[:MOST_SOCKETS]:

@@ -46,7 +46,7 @@ def _rights(instance: Instance) -> Iterator[ZbackupError]:
             continue
         if missing := lacking(said, dataset, names, wanted):
             yield Refused(
-                f"{instance.name}: the daemon's user {user} may not do with {dataset} what it has to "
+                f"{instance.name}: the daemon's user {user} lacks rights on {dataset} "
                 f"({', '.join(missing)}): zfs allow -u {user} {','.join(wanted)} {dataset}"
             )
 

@@ -66,7 +66,7 @@ def _require_own(order: Order, contexts: Sequence[Context]) -> None:
     if clone.kind not in KINDS:
         raise Refused(f"{clone.name} is neither a dev clone nor a restored server")
     if clone.state in _SWITCHED:
-        raise Refused(f"{clone.name} has to do with a zbackup switch, which is nothing for this page")
+        raise Refused(f"{clone.name} belongs to a zbackup switch: use the command line")
 
 
 def expected_name(order: Order) -> str:

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from zbackup.catalog.local import Catalog
 from zbackup.destinations.base import Session
@@ -23,7 +24,7 @@ from zbackup.jobs.ship.archived import ArchivedCopies, archived_copies
 from zbackup.jobs.ship.remote_holds import remote_holds
 from zbackup.model.backup import Backup, finished
 from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed, ZbackupError
-from zbackup.model.log import position_of
+from zbackup.model.log import ClusterTime, position_of
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.moment import Moment, local_text
 from zbackup.model.target import (
@@ -289,15 +290,28 @@ def _require_known(there: ArchivedCopies, destination: ShipDestination, options:
 
 def _require_proven(ctx: Context, target: RestoreTarget, said: Backup, proven: Backup) -> None:
     """Raise VerificationFailed where the archive was chosen by what its names claim, and that is not so."""
-    if not isinstance(target, Moment) or target.text == LATEST:
+    if not isinstance(target, Moment | ClusterTime):
         return
-    if said.reaches(target.at) and not proven.reaches(target.at):
+    if isinstance(target, Moment) and target.text == LATEST:
+        return
+    if _leads_to(target, said) and not _leads_to(target, proven):
         reached = proven.record.complete_to
         upto = f"up to {local_text(reached, ctx.zone)} (--to that)" if reached else "up to no known moment"
         raise VerificationFailed(
             f"the log archive says that it reaches {local_text(target.at, ctx.zone)}, but what is there "
             f"proves to lead {upto}; --to latest takes all that proves"
         )
+
+
+def _leads_to(target: Moment | ClusterTime, log: Backup) -> bool:
+    """Tell whether all that was before the target is in the log.
+
+    A cluster time is somewhere in its second.
+    """
+    if isinstance(target, Moment):
+        return log.reaches(target.at)
+    end = position_of(log.record.log_to)[:2]
+    return end >= (target.seconds, target.increment) or log.reaches(target.at + timedelta(seconds=1))
 
 
 def _note_ways(ctx: Context, target: RestoreTarget, carrier: Carrier) -> None:

@@ -52,7 +52,7 @@ def _run(order: Order, policy: Policy, before_asking: Callable[[], None]) -> int
 def _ask_and_run(order: Order, policy: Policy) -> int:
     """Tell what is let through or not by what ZFS says."""
     # What runs programs and logs of it takes long to import, and most commands are a list or a receive.
-    from zbackup.zfs.guarded import described, own_properties
+    from zbackup.zfs.gate_facts import described, own_properties
 
     if order.kind == "mark":
         argv = still_to_mark(order, own_properties(order.snapshots))

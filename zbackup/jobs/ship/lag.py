@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.model.backup import Backup
-from zbackup.model.shipped import SHIPPED, Arrived, arrived, arrived_of, to_text
+from zbackup.model.event_log import log
+from zbackup.model.shipped import ALL_GONE, SHIPPED, Arrived, arrived, arrived_of, to_text
 from zbackup.model.shipping import Inventory
 
 
@@ -32,6 +33,7 @@ def write_down(
     """The newest of these backups that is committed there, which is returned.
 
     That both sides have none in common is no reason to forget what arrived once, unless nothing is there.
+    And then whoever verifies has to know that something was: it is lost.
     """
     committed = inventory.committed
     newest = next((b for b in reversed(backups) if b.record.backup in committed), None)
@@ -41,8 +43,9 @@ def write_down(
         text = to_text(arrived_of(newest))
         if text != before:
             ctx.zfs.set_properties(dataset, {key: text})
-    elif before and not committed:
-        ctx.zfs.clear_property(dataset, key)
+    elif before and not committed and before != ALL_GONE:
+        log.error("ship.nothing_left", destination=destination.name, instance=ctx.instance, newest=before)
+        ctx.zfs.set_properties(dataset, {key: ALL_GONE})
     return newest
 
 

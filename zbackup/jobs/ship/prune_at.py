@@ -242,7 +242,7 @@ class _Received(NamedTuple):
 def _decide_one(
     ctx: Context, destination: ShipDestination, backups: Sequence[_Received], holds: Holds, now: datetime
 ) -> RetentionPlan:
-    """By the same planner as at home. It knows a backup's snapshots by the datasets they were taken of."""
+    """Decide by the planner used at home, which knows a backup's snapshots by the datasets they are of."""
     there = {b.there.record.backup: b.there for b in backups}
     at_home = [b.taken for b in backups]
     reading = of_any_machine(at_home, ctx.clock.reading())

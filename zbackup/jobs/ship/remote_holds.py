@@ -98,7 +98,7 @@ def release_forgotten(
 
 
 def _pool(ctx: Context) -> int:
-    """By which the restores on this pool are known from those of another host with the same name."""
+    """Read the pool's guid, which tells restores on it from those of another host with the same name."""
     (guid,) = ctx.zfs.values(ctx.clones.partition("/")[0], "guid")
     return int(guid)
 
@@ -167,7 +167,7 @@ def _hold(
             raise
         except DatasetNotFound as gone:
             raise NotFound(
-                f"{copy} was destroyed at {address} meanwhile: the same command chooses again"
+                f"{copy} was destroyed at {address} meanwhile: run the same command again"
             ) from gone
         except CommandFailed as refused:
             # A command that failed, by its time limit for one, may have held it all the same.

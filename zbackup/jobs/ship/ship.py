@@ -197,7 +197,7 @@ def _both_sides(ctx: Context, destination: ShipDestination, inventory: Inventory
 
 
 def _begun(streams: ZfsStreams, sources: Sequence[SourceDataset], inventory: Inventory) -> dict[str, int]:
-    """By target dataset the guid of the snapshot whose stream was interrupted, where it can be continued."""
+    """Map target datasets to the guid of the snapshot whose interrupted stream can be continued."""
     partials = {each.name: each.partial for each in inventory.datasets if each.partial}
     tokens = {name: streams.token(p.token) for name, p in partials.items() if p.token}
     # Without a token it is the whole stream that is sent again: all it takes is the snapshot.

@@ -98,7 +98,7 @@ def undo(
 
 
 def _whole(ctx: Context, work: "_Work") -> UndoReport:
-    """By the log alone, or by a clone as well. Raise ImagesIncomplete where both are not enough."""
+    """Undo by the log alone, or by a clone as well. Raise ImagesIncomplete where both are not enough."""
     try:
         return work.done()
     except ImagesIncomplete as why:

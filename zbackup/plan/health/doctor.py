@@ -144,7 +144,7 @@ def _clock(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             severity="warning",
             subject="clock",
-            text="this machine's clock is not kept right by anybody",
+            text="nothing synchronises this machine's clock",
             why="a restore takes a moment as the server's own time: where that is wrong, so is the result",
             fix="timedatectl set-ntp true",
         )

@@ -279,7 +279,7 @@ def _doubt(facts: Facts) -> Finding | None:
         severity="advice",
         subject="clock",
         text=facts.doubt,
-        why="nothing is destroyed for an age in doubt; a clock that is always synchronised never is",
+        why="no backup is deleted for an age in doubt; with a synchronised clock no age is in doubt",
         fix="timedatectl set-ntp true",
     )
 

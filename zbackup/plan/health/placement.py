@@ -1,4 +1,4 @@
-"""Does everything the server keeps lie on the instance's datasets? Pure."""
+"""Check that everything a server keeps lies on the instance's datasets. Pure."""
 
 from collections.abc import Mapping, Sequence
 

@@ -21,12 +21,12 @@ def datasets(server: Server, mountpoints: Mapping[str, str]) -> tuple[str, ...]:
     if server.doubted:
         raise Refused(
             f"{server.where}: it says that its files are at {', '.join(server.doubted)}, which does not "
-            f"belong to its user {server.process.user}, and it has nothing open there: give that to him, or "
-            "write the table by hand"
+            f"belong to its user {server.process.user}, and it has nothing open there: give it "
+            "to that user, or write the table by hand"
         )
     lost = [directory for directory, home in server.homes.items() if not home]
     if not server.homes:
-        raise Refused(f"{server.where}: it cannot be seen where its files are")
+        raise Refused(f"{server.where}: its files cannot be located")
     if lost:
         raise Refused(f"{server.where}: {', '.join(lost)} lies on no ZFS dataset: {_move(server, lost[0])}")
     wanted = needed_datasets(server.homes, ())

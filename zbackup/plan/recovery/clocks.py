@@ -145,7 +145,7 @@ def of_any_machine(ordered: Sequence[Backup], reading: Reading) -> Reading:
 
 
 def _certainly_between(one: Reading, later: Reading) -> timedelta:
-    """By the uptimes alone."""
+    """Tell how much time certainly passed, by the uptimes alone."""
     if one.boot == later.boot:
         return timedelta(seconds=max(0.0, later.uptime - one.uptime))
     return timedelta(seconds=later.uptime)

@@ -206,7 +206,7 @@ def _later(target: datetime, base: Backup, backups: Sequence[Backup]) -> list[Ba
 
 
 def _is_other_log(one: Record, other: Record) -> bool:
-    """By what was recorded: what was between two logs of one server may be gone, or was not whole."""
+    """Compare the recorded log ids: what was between two logs of a server may be gone, or was not whole."""
     return log_known(one) and log_known(other) and one.log_id != other.log_id
 
 

@@ -200,7 +200,8 @@ def _divergence(mine: Sequence[_Track], inventory: Inventory) -> Divergence | No
 
 def _why_diverged(track: _Track, target: TargetDataset) -> str:
     if not target.copies:
-        return "a dataset is in its place that holds no backup"
+        # Of streams whose beginning is lost none is a copy; where they lie beside each other, a full one can.
+        return "" if track.restartable else "a dataset is in its place that holds no backup"
     known = any(track.dataset.origin(copy.guid) for copy in target.copies)
     if track.restartable and known:
         return ""

@@ -38,7 +38,7 @@ class MongoLogReader:
         return span_of(record)
 
     def live_log(self, newest: BackupFiles, live: Relocation) -> LogSpan | None:
-        """By asking the server, as nobody else can read its files. Raise DatabaseError if it is down."""
+        """Ask the server, as nobody else can read its files. Raise DatabaseError if it is down."""
         return live_span(self.connect, newest.record) if self.connect else None
 
     def live_log_damage(
@@ -70,7 +70,7 @@ class MongoLogReader:
         return ()
 
     def written(self, position: str) -> datetime | None:
-        """By its seconds: they are the primary's clock."""
+        """Take the time from the position's seconds: they are the primary's clock."""
         return datetime.fromtimestamp(OpTime.parse(position).seconds, UTC)
 
     def examine(

@@ -128,7 +128,7 @@ def _shown(sources: Mapping[str, Intervals]) -> str:
 
 
 def _mariadb(before: Earlier, contained: Mapping[str, Intervals], said: Earlier) -> str:
-    """By the last number of each server in each domain: the last that was written, whichever it is."""
+    """Compare the last number of each server in each domain: the last that was written, whichever it is."""
     last = {source: intervals[-1][1] - 1 for source, intervals in before.sources.items()}
     last |= {source: intervals[-1][1] - 1 for source, intervals in contained.items()}
     now = {source: intervals[-1][1] - 1 for source, intervals in said.sources.items()}

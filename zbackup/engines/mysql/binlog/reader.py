@@ -61,7 +61,7 @@ def begun(path: Path) -> datetime | None:
 
 
 def last_begun(path: Path) -> frozenset[int]:
-    """In which seconds the file's last transactions began, by their first events, in microseconds.
+    """Find the seconds in which the file's last transactions began, by their first events, in microseconds.
 
     A server begins a new file in the session that filled the one before, behind all that commit with it.
     """

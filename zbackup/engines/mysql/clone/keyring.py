@@ -61,7 +61,7 @@ def _contains_programs(directory: PurePosixPath, uid: int) -> bool:
 
 
 def _copy(original: Path, copy: Path, owner: tuple[int, int]) -> None:
-    """In one step, so that a copy cut short is never taken for one. The directory is the clone's own.
+    """Copy it in one step, so that a copy cut short is never taken for one. The directory is the clone's own.
 
     The path comes from a record, which somebody else may have written: only the server's own user reads it,
     who could do so anyway.

@@ -27,7 +27,7 @@ def grants(account: str, schema: str = "") -> str:
 
 
 def require_privileges(connection: Connection, schemas: Sequence[str] = ()) -> str:
-    """In which schemas the account may write; raise PrivilegeMissing, with what to grant, if it lacks some.
+    """Name the schemas the account may write to. Raise PrivilegeMissing, with what to grant, if one lacks.
 
     Of `schemas`, or where none is named, of any.
     """

@@ -209,7 +209,7 @@ def _insert_row(ends: Ends, job: TableJob, row: Row, tally: Tally) -> StatementF
 def _update(
     ends: Ends, job: TableJob, columns: Sequence[Column], pairs: Sequence[Pair], tally: Tally
 ) -> None:
-    """In one transaction, with production's rows locked: what they are then is what counts."""
+    """Update rows in one transaction, with production's locked: what they are then is what counts."""
 
     def once() -> int:
         ends.production.write(b"START TRANSACTION")

@@ -1,4 +1,4 @@
-"""Holds a server still for the moment of the snapshot.
+"""Hold a server still for the moment of the snapshot, for no longer than the ceiling.
 
 Every lock ends with its session, and the session ends by itself: with wait_timeout set to the ceiling, the
 server closes it once it has been silent that long. So the lock is gone in time whatever happens to zbackup:
@@ -229,7 +229,7 @@ def _status(session: Connection, kind: LockKind) -> LogStatus:
 
 
 def _release(session: Connection, kind: LockKind) -> None:
-    """In words, so that others go on before the session is cleared away."""
+    """Release the lock by a statement, so that others go on before the session is cleared away."""
     if kind == "none":
         return
     try:

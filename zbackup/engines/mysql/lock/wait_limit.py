@@ -1,4 +1,4 @@
-"""A ceiling on how long a statement of ours may wait inside the server."""
+"""A limit on how long a statement of ours may wait inside the server."""
 
 import threading
 from collections.abc import Iterator

@@ -333,7 +333,7 @@ class _Reading:
         self.at += size
 
     def _strange(self, what: str) -> ZbackupError:
-        """In another log anything may stand there."""
+        """Make the error for what cannot be: in another log anything may stand there."""
         said = f"what the server sent behind {self._position} {what}"
         return DifferentLog(said) if self._comparing else VerificationFailed(said)
 
@@ -382,7 +382,7 @@ class _Reading:
 
 
 def _ignorable(event: bytes, *, summed: bool) -> bytes:
-    """In place of the event that says how the rest of a file is encrypted: as long, and to be passed over."""
+    """Make an event to be passed over, of the same length, of the one that says how a file is encrypted."""
     changed = event[:4] + bytes((events.IGNORABLE,)) + event[5:]
     if not summed:
         return changed

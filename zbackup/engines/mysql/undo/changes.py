@@ -16,7 +16,7 @@ from zbackup.model.undoing import ImagesIncomplete
 
 
 class Unknown:
-    """In place of a value that the log does not hold (binlog_row_image other than FULL)."""
+    """The mark in place of a value that the log does not hold (binlog_row_image other than FULL)."""
 
     def __repr__(self) -> str:
         return "UNKNOWN"

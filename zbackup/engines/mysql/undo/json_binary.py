@@ -23,7 +23,7 @@ class Untellable(ValueError):
 
 
 class Untold(bytes):
-    """In place of the text of a document that holds such a value."""
+    """The mark in place of the text of a document that holds such a value."""
 
 
 UNTELLABLE: Final = Untold(b"\xff")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from zbackup.model.errors import Refused
-from zbackup.proc.helper import LONGEST, answer, ask, hear
+from zbackup.proc.helper_socket import LONGEST, answer, ask, hear
 from zbackup.proc.lock import exclusive
 from zbackup.proc.secure_files import read_own, write_new
 
@@ -65,7 +65,7 @@ def test_nobody_listens(tmp_path: Path) -> None:
 
 
 def test_who_says_a_byte_now_and_then_is_not_heard_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zbackup.proc.helper.HEAR_LIMIT_S", 0.3)
+    monkeypatch.setattr("zbackup.proc.helper_socket.HEAR_LIMIT_S", 0.3)
     ours, theirs = socket.socketpair()
     heard = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Asking the helper that runs as root for what Linux lets nobody else do: one line there, one line back."""
+"""Ask the helper that runs as root, over its socket: one line there, one line back."""
 
 import json
 import os

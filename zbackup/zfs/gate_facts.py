@@ -1,4 +1,4 @@
-"""Tell what the gate asks ZFS before it lets a command pass."""
+"""Ask ZFS for the facts by which the gate decides whether a command passes."""
 
 from collections.abc import Sequence
 
