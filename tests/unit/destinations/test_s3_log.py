@@ -234,6 +234,41 @@ def test_small_objects_are_folded(shop: Shop) -> None:
 
 
 @pytest.mark.usefixtures("folding")
+@pytest.mark.parametrize("read_before", [0, 1, 2])
+def test_what_is_folded_while_it_is_read_is_read_on(shop: Shop, read_before: int) -> None:
+    """By a restore or a verification elsewhere: it is neither damaged nor gone."""
+    session = shop.session()
+    for begin in range(0, 30, 10):
+        append(session, begin, begin + 10)
+    reading = shop.session().read_log(FILE, 0, 30, Meter())
+    found = [next(reading) for _ in range(read_before)]
+    if read_before:
+        append(session, 30, 40)
+    else:
+        shop.bucket.hook("get", key_of(chunk_of(CONTENT, 0, 10)), lambda: append(session, 30, 40))
+    assert b"".join([*found, *reading]) == CONTENT[:30] and objects(shop) == [(0, 40)]
+
+
+def test_what_is_listed_and_never_there_is_told(shop: Shop) -> None:
+    session = shop.session()
+    append(session, 0, 10)
+    key = key_of(chunk_of(CONTENT, 0, 10))
+    body = shop.bucket.body(key)
+
+    def gone() -> None:
+        shop.bucket.drop(key)
+        shop.bucket.hook("list", "/", there)
+
+    def there() -> None:
+        shop.bucket.set(key, body)
+        shop.bucket.hook("get", key, gone)
+
+    shop.bucket.hook("get", key, gone)
+    with pytest.raises(VerificationFailed, match="taken away meanwhile"):
+        read(shop.session(), 0, 10)
+
+
+@pytest.mark.usefixtures("folding")
 def test_an_append_that_was_folded_may_be_repeated(shop: Shop) -> None:
     """Its answer was lost, and that of the fold as well."""
     session = shop.session()

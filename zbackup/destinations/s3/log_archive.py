@@ -20,6 +20,7 @@ from typing import Final
 
 import zstandard
 
+from zbackup.destinations.archived_bytes import Gone, listed_again
 from zbackup.destinations.s3.client import Bucket
 from zbackup.destinations.s3.encryption import NONCE, TAG, DataKey, Scope, data_key, new_data_key
 from zbackup.destinations.s3.manifest_schema import Envelope
@@ -132,6 +133,10 @@ class S3Logs:
 
     def chunks(self, file: LogFileId, begin: int, end: int) -> Iterator[tuple[Chunk, bytes]]:
         """The chunks that hold these bytes, opened; whoever asks proves them by their hashes."""
+        return listed_again(lambda at: self._listed(file, at, end), begin, end)
+
+    def _listed(self, file: LogFileId, begin: int, end: int) -> Iterator[tuple[Chunk, bytes]]:
+        """The same by one listing. Raise Gone for what is not there any more when it is read."""
         waiting = sorted((o.chunk for o in self._objects_of(file)), key=lambda c: c.begin, reverse=True)
         at, holding = begin, list[Chunk]()
         while at < end:
@@ -199,12 +204,15 @@ class S3Logs:
     def _first_good(self, file: LogFileId, chunks: Sequence[Chunk]) -> tuple[Chunk, bytes]:
         """The first that is what its name says: who has no key can put others beside what was archived.
 
-        Raise what the first one says where none is.
+        Raise what the first one says where none is; of one that is gone, that.
         """
         why: VerificationFailed | None = None
         for chunk in chunks:
             try:
                 data = self._get(file, chunk)
+            except Gone as gone:
+                why = gone
+                continue
             except VerificationFailed as failure:
                 why = why or failure
                 continue
@@ -237,7 +245,7 @@ class S3Logs:
         try:
             found = self.bucket.get(f"{self._of(file)}{chunk}", MOST_CHUNK + _AROUND)
         except NotFound as gone:
-            raise VerificationFailed(f"{where}: taken away meanwhile") from gone
+            raise Gone(f"{where}: taken away meanwhile") from gone
         compression, envelope, at = _head(bytes(found[:_LONGEST_HEAD]), where)
         with memoryview(found)[at:] as content:
             if envelope is None:
