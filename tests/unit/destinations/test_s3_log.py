@@ -3,7 +3,9 @@
 import hashlib
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
+from zoneinfo import ZoneInfo
 
 import pytest
 from structlog.testing import capture_logs
@@ -12,6 +14,8 @@ from tests.destinations.archives import NOW, chunk_of, named
 from tests.unit.destinations.bucket import ROOT, Shop
 from zbackup.destinations.s3 import log_archive
 from zbackup.destinations.s3.session import S3Session
+from zbackup.jobs.context import Context
+from zbackup.jobs.ship import archived
 from zbackup.model.archive import Chunk, LogFileId
 from zbackup.model.errors import Taken, VerificationFailed
 from zbackup.proc.pipeline import Meter
@@ -247,6 +251,21 @@ def test_what_is_folded_while_it_is_read_is_read_on(shop: Shop, read_before: int
     else:
         shop.bucket.hook("get", key_of(chunk_of(CONTENT, 0, 10)), lambda: append(session, 30, 40))
     assert b"".join([*found, *reading]) == CONTENT[:30] and objects(shop) == [(0, 40)]
+
+
+@pytest.mark.usefixtures("folding")
+def test_a_verification_takes_what_is_folded_meanwhile_for_no_claim(shop: Shop) -> None:
+    session = shop.session()
+    for begin in range(0, 30, 10):
+        append(session, begin, begin + 10)
+    (listed,) = shop.session().archived().files
+    append(session, 30, 40)
+    assert objects(shop) == [(0, 40)]
+    problems: list[str] = []
+    ctx = cast(Context, SimpleNamespace(zone=ZoneInfo("UTC")))
+    assert archived._proven(ctx, shop.session(), listed, problems) == NOW and problems == []
+    forged = replace(listed, complete_to=NOW + timedelta(minutes=1))
+    assert archived._proven(ctx, shop.session(), forged, problems) == NOW and len(problems) == 1
 
 
 def test_what_is_listed_and_never_there_is_told(shop: Shop) -> None:

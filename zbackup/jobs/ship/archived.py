@@ -131,11 +131,20 @@ def check_log(ctx: Context, session: Session, copies: Copies, most: int, meter: 
 def _proven(ctx: Context, session: Archiving, archived: ArchivedFile, problems: list[str]) -> datetime | None:
     """Return up to when the file is proven to be complete; what its name says more is a problem."""
     found = session.proven_to(archived)
-    if archived.complete_to and (found is None or found < archived.complete_to):
+    if not _says_no_more(archived, found):
+        # What it was when it was listed may have been folded since into more: that says so now.
+        grown = (f for f in session.archived().files if f.file == archived.file and f.size > archived.size)
+        found = next(filter(None, map(session.proven_to, grown)), found)
+    if archived.complete_to and not _says_no_more(archived, found):
         said = local_text(archived.complete_to, ctx.zone)
         upto = f"up to {local_text(found, ctx.zone)} only" if found else "nowhere"
         problems.append(f"archived log: {archived.file} says that it is complete up to {said}, and is {upto}")
     return found
+
+
+def _says_no_more(archived: ArchivedFile, proven: datetime | None) -> bool:
+    """Tell whether the file's name says no more than is proven."""
+    return archived.complete_to is None or (proven is not None and proven >= archived.complete_to)
 
 
 def _read(session: Archiving, archived: ArchivedFile, begin: int, meter: Meter) -> int:
