@@ -26,7 +26,7 @@ from zbackup.jobs.clones import lifecycle as clones
 from zbackup.jobs.clones.clone_datasets import find_clone
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore import destination_source
-from zbackup.jobs.restore.archived_log import ADDED
+from zbackup.jobs.restore.archived_log import ADDED, DAMAGED
 from zbackup.jobs.restore.destination_source import DestinationSource
 from zbackup.jobs.restore.foreign_source import FOREIGN
 from zbackup.jobs.restore.options import RestoreOptions
@@ -34,6 +34,7 @@ from zbackup.jobs.restore.restore import plan_restore, restore
 from zbackup.jobs.ship.prune_at import prune_at
 from zbackup.jobs.ship.ship import ship
 from zbackup.jobs.watch.window import window_at
+from zbackup.model.backup import Backup
 from zbackup.model.errors import NotFound, NotRecoverable, Refused, Taken, VerificationFailed
 from zbackup.model.log import Transaction
 from zbackup.model.moment import Moment
@@ -290,8 +291,11 @@ def test_what_is_damaged_keeps_nobody_from_what_lies_in_front_of_it(
     source = DestinationSource(ctx.destinations[0])
     with pytest.raises(VerificationFailed, match=r"binlog.000002 is damaged; what is archived in front of"):
         restore(ctx, source.latest(ctx, OPTIONS), OPTIONS, source)
+    holders: list[Backup] = []
+    monkeypatch.setattr(destination_source, "_require_proven", lambda *asked: holders.append(asked[-1]))
     restore(ctx, archived, OPTIONS, source)
     assert world.content(ROWS)["rows"] == world.state.archive[:-2]
+    assert "binlog.000002 is damaged" in holders[-1].record.server[DAMAGED], "who searches it has to know"
 
 
 def test_what_archived_log_goes_on_from_is_held_while_that_is_read(

@@ -13,9 +13,11 @@ from tests.unit.samples import backup
 from zbackup.destinations.copies import Copies
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.restore import search_copies
+from zbackup.jobs.restore.archived_log import DAMAGED
+from zbackup.jobs.restore.search_log import require_all_read
 from zbackup.jobs.ship.archived import NO_ARCHIVE, ArchivedCopies
 from zbackup.model.backup import Backup
-from zbackup.model.errors import NotRecoverable, Taken
+from zbackup.model.errors import NotRecoverable, Taken, VerificationFailed
 from zbackup.model.log_entry import LogFilter, LogRead
 
 
@@ -188,6 +190,23 @@ def test_an_archive_that_cannot_be_looked_at_is_log_that_was_not_read(
         rest = ["", ""]
         lacking = [said] if lacks else []
         assert problems == ([*lacking, *rest] if backwards else [*rest, *lacking])
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_archived_log_that_is_damaged_is_log_that_was_not_read(
+    monkeypatch: pytest.MonkeyPatch, backwards: bool
+) -> None:
+    """A drop that is looked for may lie behind the damage: an earlier one is not the last."""
+    cut = made(3, at_hour(3), log=("new", 3, 3))
+    cut = replace(cut, record=replace(cut.record, server=cut.record.server | {DAMAGED: "it is damaged"}))
+    host = Searched(monkeypatch, cut)
+    found = search_copies.search_copies(cast(Any, None), host.target, LogFilter(backwards=backwards))
+    reads = [each for each in found if isinstance(each, LogRead)]
+    assert [bool(each.problem) for each in reads] == ([True, False] if backwards else [False, True])
+    with pytest.raises(
+        VerificationFailed, match="not all of the log was read: archived log was not read: it"
+    ):
+        require_all_read(reads)
 
 
 def test_backups_that_cannot_be_read_are_told_of(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,8 @@ ADDED = "zbackup:archived_log"
 LOG_PATHS = ("log_bin_basename", "log_bin_index")
 ADDED_AT = (*LOG_PATHS, "dbpath")
 """The facts of a record that say where archived log is put."""
+DAMAGED = "archive_damaged"
+"""The name in a record's `server` of the reason why a holder's archived log is not all that there is."""
 SNAPSHOT_LIMIT_S = 60.0
 
 
@@ -94,6 +96,7 @@ def with_archived_log(
     backup = catalog.backups[-1]
     drop_added(ctx, container)
     clone_datasets.describe(ctx, replace(clone, state="building"))
+    lacking: dict[str, str] = {}
     try:
         carrier = _as_it_is_now(session, carrier, wish.epoch if wish else None)
         carrier = carrier.since(wish.base if wish else backup.record)
@@ -105,7 +108,10 @@ def with_archived_log(
                 break
             except VerificationFailed as failure:
                 _require_still_there(session, damage)
+                known = carrier.chains
                 carrier = _before(ctx, carrier, damage, failure, wish)
+                if carrier.chains[0] not in known:
+                    lacking = {DAMAGED: str(failure)}
                 drop_added(ctx, container)
         if wish and wish.epoch is None:
             _require_one_way(ctx, session, carrier, chain, wish.at, files)
@@ -113,7 +119,8 @@ def with_archived_log(
         drop_added(ctx, container)
         clone_datasets.mark_ready(ctx, clone)
         raise
-    extended = _extended(ctx, clone, backup, parts, with_archive(backup.record, span, complete))
+    record = with_archive(backup.record, span, complete)
+    extended = _extended(ctx, clone, backup, parts, replace(record, server=record.server | lacking))
     clone_datasets.mark_ready(ctx, clone)
     log.info("restore.log_added", backup=backup.name, upto=span.last, files=len(chain.files))
     datasets = {d.name: d for d in (*catalog.datasets, *_datasets(ctx, parts))}

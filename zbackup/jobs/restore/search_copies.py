@@ -11,7 +11,7 @@ from zbackup.destinations.copies import Copies
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.lifecycle import working_on
 from zbackup.jobs.context import Context, ShipDestination
-from zbackup.jobs.restore.archived_log import log_members, with_archived_log
+from zbackup.jobs.restore.archived_log import DAMAGED, log_members, with_archived_log
 from zbackup.jobs.restore.at_destination import at_destination, clone_at_destination
 from zbackup.jobs.restore.fetch import fetch
 from zbackup.jobs.restore.make_plan import note_unreadable
@@ -49,10 +49,15 @@ def search_copies(ctx: Context, destination: ShipDestination, wanted: LogFilter)
             follows, ended = (before.record.log_to, before.record.complete_to) if before else ("", None)
             asked = replace(wanted, after=known, follows=follows, ended=ended)
             with _brought(ctx, destination, session, there, backup) as (at, catalog):
+                damaged = _damaged(catalog.backups[-1])
+                if wanted.backwards:
+                    yield from damaged
                 for each in in_one_backup(at, catalog, catalog.backups[-1], asked):
                     if isinstance(each, LogRead):
                         ends[backup.record.log_id] = each.end or known
                     yield each
+                if not wanted.backwards:
+                    yield from damaged
         if not wanted.backwards:
             yield from lacking
 
@@ -64,6 +69,13 @@ def _lacking(destination: ShipDestination, there: ArchivedCopies, wanted: LogFil
         return []
     said = f"the log archive at {destination.adapter.address} was not read: {there.unknown}"
     return [LogRead(name=destination.adapter.address, size=0, end="", problem=said)]
+
+
+def _damaged(brought: Backup) -> list[LogRead]:
+    """The archived log that cannot be read: the same may be in it."""
+    why = brought.record.server.get(DAMAGED, "")
+    said = f"archived log was not read: {why}"
+    return [LogRead(name=brought.record.called, size=0, end="", problem=said, damaged=True)] if why else []
 
 
 def _holding(copies: Copies) -> list[Backup]:
