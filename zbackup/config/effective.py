@@ -12,6 +12,8 @@ from zbackup.config.settings import Settings
 HIDDEN = "(hidden)"
 _DOORS = ("uri", "proxy", "session_token", "access_key", "secret_key", "password", "options", "env")
 """Settings of which nothing is shown but that they are there."""
+_PROGRAMS = ("on_success", "on_failure", "on_warning", "run", "start", "stop")
+"""Programs of the user's own: tokens and addresses like a ping's stand among their arguments."""
 
 
 def effective(settings: Settings) -> tuple[tuple[str, str], ...]:
@@ -25,6 +27,8 @@ def _of(name: str, value: Any) -> Iterator[tuple[str, str]]:
     last = name.rpartition(".")[2]
     if isinstance(value, SecretRef) or last in _DOORS:
         yield name, HIDDEN
+    elif last in _PROGRAMS and isinstance(value, tuple):
+        yield name, f"{value[0]}, {HIDDEN}" if value[1:] else value[0]
     elif isinstance(value, BaseModel):
         for field in type(value).model_fields:
             yield from _of(f"{name}.{field}" if name else field, getattr(value, field))

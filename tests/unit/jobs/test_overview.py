@@ -96,7 +96,10 @@ def test_no_setting_that_opens_a_door_is_shown() -> None:
     engine = "mysql"
     datasets = ["tank/mysql"]
     password = { env = "SECRET4" }
-    notify = { ping = { snapshot = "https://hc-ping.com/SECRET5" } }
+    [instance.shop.notify]
+    ping = { snapshot = "https://hc-ping.com/SECRET5" }
+    on_success = "/usr/local/bin/tell"
+    on_failure = ["/bin/sh", "-c", "curl -H 'Authorization: Bearer SECRET10' https://hc-ping.com/SECRET11"]
     [[instance.shop.ship]]
     to = "s3://bucket/prefix"
     [instance.shop.ship.s3]
@@ -109,5 +112,7 @@ def test_no_setting_that_opens_a_door_is_shown() -> None:
     assert "SECRET" not in str(shown)
     names = dict(shown)
     assert names["instance.shop.password"] == HIDDEN
+    assert names["instance.shop.notify.on_failure"] == f"/bin/sh, {HIDDEN}"
+    assert names["instance.shop.notify.on_success"] == "/usr/local/bin/tell"
     assert names["instance.shop.datasets"] == "tank/mysql"
     assert names["instance.shop.ship.bucket.to"] == "s3://bucket/prefix"
