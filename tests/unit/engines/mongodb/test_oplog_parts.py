@@ -11,7 +11,7 @@ from bson.timestamp import Timestamp
 
 from zbackup.engines.mongodb.clone.error_log_tail import error_log_tail, stable_checkpoint
 from zbackup.engines.mongodb.oplog import append, continuation, oplog
-from zbackup.engines.mongodb.oplog.find_stop import StopPoint, shortfall
+from zbackup.engines.mongodb.oplog.find_stop import StopPoint, drift, shortfall
 from zbackup.engines.mongodb.oplog.oplog import Oplog
 from zbackup.engines.mongodb.oplog.oplog_entry import describe, transaction
 from zbackup.engines.mongodb.oplog.search_by_filter import entries, search
@@ -209,6 +209,21 @@ def test_a_log_that_ends_long_before_the_target_is_pointed_out() -> None:
     assert shortfall(ends, Time(NOON + timedelta(seconds=20))) == ""
     assert "ends at 2026-05-01T12:00:00Z" in shortfall(ends, Time(NOON + timedelta(seconds=21)))
     assert shortfall(StopPoint(applied=entry(8), skipped=entry(9)), Time(NOON + timedelta(days=1))) == ""
+
+
+def test_a_cluster_time_that_is_not_the_servers_time_is_pointed_out() -> None:
+    """A member whose clock was an hour ahead took the cluster time along."""
+    seconds = int(NOON.timestamp())
+    stop = ClusterTime(seconds, 0)
+    ahead = entry(9, ts=Timestamp(seconds, 1), wall=NOON - timedelta(hours=1))
+    told = drift(StopPoint(applied=entry(8), skipped=ahead), stop)
+    assert (
+        "left out was written at 2026-05-01T11:00:00Z by the server's clock, and at 2026-05-01T12:00" in told
+    )
+    assert "the last entry that is in was" in drift(StopPoint(applied=ahead, skipped=None), stop)
+    even = entry(9, ts=Timestamp(seconds - 20, 1))
+    assert drift(StopPoint(applied=ahead, skipped=even), stop) == ""
+    assert drift(StopPoint(applied=ahead, skipped=ahead), Time(NOON)) == "", "that is the server's own"
 
 
 # what the server says of itself

@@ -1,7 +1,7 @@
 """Find where the replay of an oplog stops: the last entry that is applied, the first that is not."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bson.timestamp import Timestamp
@@ -110,6 +110,25 @@ def shortfall(point: StopPoint, stop: Stop) -> str:
     return (
         f"the log source's oplog ends at {utc_text(end)}: its server was down or lagged then, and what "
         "others of its replica set wrote after that and before the target is not in it"
+    )
+
+
+def drift(point: StopPoint, stop: Stop) -> str:
+    """Warn when the cluster's clock was not the server's where the replay stops at a cluster time.
+
+    One member whose clock was ahead takes the cluster time of all along, until time has caught up: a moment
+    that is taken for a cluster time then means an earlier one.
+    """
+    if not isinstance(stop, ClusterTime):
+        return ""
+    entry = point.skipped or point.applied
+    wall, cluster = wall_time(entry), datetime.fromtimestamp(entry["ts"].time, UTC)
+    if abs(cluster - wall) <= SILENCE:
+        return ""
+    what = "the first entry that is left out" if point.skipped else "the last entry that is in"
+    return (
+        f"{what} was written at {utc_text(wall)} by the server's clock, and at {utc_text(cluster)} by the "
+        "cluster's, which runs ahead when the clock of a member was: is it the moment that was meant?"
     )
 
 

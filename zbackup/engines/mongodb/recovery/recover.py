@@ -19,7 +19,7 @@ from zbackup.engines.mongodb.clone.server_options import OwnPaths
 from zbackup.engines.mongodb.oplog import oplog
 from zbackup.engines.mongodb.oplog.append import add_commits, append
 from zbackup.engines.mongodb.oplog.continuation import Continuation, continuation
-from zbackup.engines.mongodb.oplog.find_stop import StopPoint, find_stop, shortfall
+from zbackup.engines.mongodb.oplog.find_stop import StopPoint, drift, find_stop, shortfall
 from zbackup.engines.mongodb.oplog.oplog import Oplog, ServerOplog
 from zbackup.engines.mongodb.oplog.oplog_entry import transaction
 from zbackup.engines.mongodb.oplog.prepared import committed_behind
@@ -141,7 +141,7 @@ class MongoRecovery:
             merged = _merge_archived(server, log, stop, progress)
         else:
             merged = _merge_by_servers(server, self.server_on(log), stop, progress)
-        if warning := shortfall(merged.point, stop):
+        for warning in filter(None, (shortfall(merged.point, stop), drift(merged.point, stop))):
             progress.note(warning)
         progress.phase("replaying", f"{merged.replay.transactions} oplog entries")
         with server.temporary("replay") as replayed:
