@@ -223,6 +223,7 @@ def _connect(socket: str) -> "Connection[Any]":
         database=SCHEMA,
         autocommit=True,
         connect_timeout=10,
+        ssl_disabled=True,
     )
 
 
