@@ -244,7 +244,7 @@ class CloneServer:
         argv = [*self.program, *arguments(self.flavor, recorded, self.own, shape)]
         bind = tuple((now, original) for original, now in self.files.where.moves)
         members = [original for _, original in bind]
-        bind += (*own_copy(recorded, members, self.own.keyring, (uid, gid)), *elsewhere)
+        bind += own_copy(recorded, members, self.own.keyring, (uid, gid)) + elsewhere
         confinement = Confinement(
             hide=self.files.hide,
             bind=bind,
