@@ -88,7 +88,7 @@ class House:
         self.server.sql("UPDATE shop.customers SET email = 'x' LIMIT 1")
 
     def require_recovered(self, report: RestoreReport) -> None:
-        connection = pymysql.connect(unix_socket=report.socket, user="root")
+        connection = pymysql.connect(unix_socket=report.socket, user="root", ssl_disabled=True)
         with connection, connection.cursor() as cursor:
             cursor.execute(COUNT)
             assert cursor.fetchone() == self.expected

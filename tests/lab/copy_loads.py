@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from tests.lab.copy_rig import Rig, cut_at
+from tests.lab.copy_rig import Rig, cut_at, places
+from tests.lab.repeats import step
 from zbackup.engines.mysql.copy import load_lacking, load_rows, made_lines, patience, session, statements
 from zbackup.engines.mysql.copy.tables import Table
 from zbackup.engines.mysql.server.connection import RowConnection, StatementFailed
@@ -185,7 +186,7 @@ class TestLoads:
             f"INSERT INTO more.gone VALUES {rows}",
         )
         monkeypatch.setattr(made_lines, "LINES_AT_MOST", 2)
-        for number in range(1, 60):
+        for number in places(more, 1, step(2)):
             more.production.sql("DELETE FROM more.gone WHERE id > 1")
             with monkeypatch.context() as patch:
                 cut = cut_at(patch, number)
@@ -209,7 +210,7 @@ class TestLoads:
         )
         more.clone.sql(f"INSERT INTO more.side VALUES {', '.join(values)}")
         monkeypatch.setattr(made_lines, "LINES_AT_MOST", 2)
-        for number in range(3, 60):
+        for number in places(more, 3, step(4)):
             more.production.sql("DROP TABLE IF EXISTS more.side")
             with monkeypatch.context() as patch:
                 cut = cut_at(patch, number)

@@ -130,6 +130,15 @@ def with_keys(room: Path, flavour: str, *numbers: int) -> tuple[str, ...]:
     return "--plugin-load-add=file_key_management", f"--file-key-management-filename={keys}"
 
 
+def places(rig: Rig, first: int, apart: int) -> Iterator[int]:
+    """Numbers of statements to cut at, `apart` from each other; with a MariaDB others than with a MySQL.
+
+    Where every repeat is told these are all, from the `first` on.
+    """
+    other = rig.production.settings.kind == "mariadb" and apart > 1
+    return count(first + 1 if other else first, apart)
+
+
 def cut_at(patch: pytest.MonkeyPatch, number: int) -> list[int]:
     """Lose the connection at the statement of that number that changes something; [] if it never came."""
     seen = count(1)

@@ -230,6 +230,7 @@ def _connect(given: argparse.Namespace) -> "Connection[Any]":
         database=SCHEMA,
         autocommit=True,
         connect_timeout=10,
+        ssl_disabled=True,
     )
 
 

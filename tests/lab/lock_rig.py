@@ -71,10 +71,10 @@ def engine_of(server: DatabaseServer, **lock: object) -> MysqlEngine:
 
 
 class Writers:
-    """Commits as fast as it can on a few connections; knows when it last got an answer."""
+    """Commits on a few connections, `pause` seconds after each answer; knows when it last got one."""
 
-    def __init__(self, server: DatabaseServer) -> None:
-        self._end = threading.Event()
+    def __init__(self, server: DatabaseServer, *, pause: float = 0.01) -> None:
+        self._end, self._pause = threading.Event(), pause
         self.last = time.monotonic()
         self.count = 0
         self._threads = [threading.Thread(target=self._write, args=(server,)) for _ in range(3)]
@@ -82,7 +82,7 @@ class Writers:
     def _write(self, server: DatabaseServer) -> None:
         connection = server.connect()
         with connection.cursor() as cursor, suppress(pymysql.MySQLError):
-            while not self._end.is_set():
+            while not self._end.wait(self._pause):
                 cursor.execute("INSERT INTO shop.work (t) VALUES (RAND())")
                 self.last = time.monotonic()
                 self.count += 1

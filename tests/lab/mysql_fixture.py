@@ -223,6 +223,8 @@ class DatabaseServer:
             "unix_socket": str(self.settings.socket),
             "autocommit": True,
             "connect_timeout": 10,
+            # On a socket TLS protects nothing, and to read all the machine's authorities takes 25 ms of CPU.
+            "ssl_disabled": True,
         }
         return pymysql.connect(user=user, password=password, **(options | more))
 

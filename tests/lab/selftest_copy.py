@@ -7,8 +7,9 @@ import pytest
 
 from tests.lab.copy_encrypted import TestEncrypted
 from tests.lab.copy_loads import TestLoads
-from tests.lab.copy_rig import Rig, cut_at, make_odd_tables, with_keys
+from tests.lab.copy_rig import Rig, cut_at, make_odd_tables, places, with_keys
 from tests.lab.lock_rig import SERVERS, room, start
+from tests.lab.repeats import step
 from tests.lab.undo_rows import TestUndo
 from zbackup.engines.mysql.copy import finish, plan_table
 from zbackup.engines.mysql.copy.account import grants
@@ -129,9 +130,7 @@ def test_a_copy_that_is_cut_off_at_any_statement_is_finished_by_the_next(
     """Behind every statement that production is told, until one goes through."""
     names = ("odd.parent", "odd.child", "odd.nokey")
     wanted = {name: rig.clone.checksum([name])[name] for name in names}
-    number = 0
-    while True:
-        number += 1
+    for number in places(rig, 1, step(3)):
         rig.forget()
         with monkeypatch.context() as patch:
             cut = cut_at(patch, number)

@@ -40,7 +40,7 @@ def test_files_cut_off_under_a_lock_recover_to_what_their_binlog_names(
     with start(home, flavour, gtid, f"--innodb-flush-log-at-trx-commit={flush}", "--sync-binlog=0") as cut:
         cut.sql("CREATE TABLE shop.work (id BIGINT AUTO_INCREMENT PRIMARY KEY, t DOUBLE) ENGINE=InnoDB")
         zbackup = engine_of(cut, kind=kind, hold=20)
-        with Writers(cut) as writers:
+        with Writers(cut, pause=0) as writers:
             time.sleep(1.5)
             writers.more()
             with suppress(DatabaseError, LockNotTaken), zbackup.consistent(zbackup.inspect(), kind) as held:

@@ -16,6 +16,7 @@ import pytest
 from tests.lab import servers
 from tests.lab.load import Load, rows, verify
 from tests.lab.load_journal import read, summarise
+from tests.lab.load_model import SCHEMA
 from tests.lab.mongo_fixture import MongoServer, MongoSettings
 from tests.lab.mysql_fixture import DatabaseServer, ServerFailed, Settings, free_port
 from tests.lab.repeats import some
@@ -23,6 +24,8 @@ from tests.lab.servers.accounts import ZBACKUP_PASSWORD, ZBACKUP_USER
 
 KINDS = [("mysql-9.7", True), ("mysql-9.7", False), ("mariadb-10.11", True)]
 TOLD = some(KINDS, KINDS[0], KINDS[2])
+RATE = 300.0
+"""Transactions a second, where it is enough that many are under way."""
 
 
 @pytest.fixture
@@ -33,27 +36,37 @@ def place() -> Iterator[Path]:
         yield Path(name)
 
 
-@pytest.fixture(params=TOLD, ids=lambda kind: f"{kind[0]}{'' if kind[1] else '-no-gtid'}")
-def server(request: pytest.FixtureRequest, place: Path) -> Iterator[DatabaseServer]:
+@pytest.fixture(scope="module", params=TOLD, ids=lambda kind: f"{kind[0]}{'' if kind[1] else '-no-gtid'}")
+def running(request: pytest.FixtureRequest) -> Iterator[DatabaseServer]:
     """A running server of each kind, its binary log in a directory of its own."""
     flavour, gtid = request.param
     servers.ensure([flavour])
-    settings = Settings(
-        flavour=flavour,
-        gtid=gtid,
-        datadir=place / "my data",
-        binlog_dir=place / "my data" / "binlog",
-        run_dir=place / "run",
-        port=free_port(),
-    )
-    running = DatabaseServer(settings).start()
-    yield running
-    running.kill()
+    with TemporaryDirectory(prefix="zbs-") as name:
+        Path(name).chmod(0o755)
+        settings = Settings(
+            flavour=flavour,
+            gtid=gtid,
+            datadir=Path(name) / "my data",
+            binlog_dir=Path(name) / "my data" / "binlog",
+            run_dir=Path(name) / "run",
+            port=free_port(),
+        )
+        started = DatabaseServer(settings).start()
+        yield started
+        started.kill()
+
+
+@pytest.fixture
+def server(running: DatabaseServer) -> DatabaseServer:
+    """The one of this kind, on which no load has written yet."""
+    running.sql(f"DROP DATABASE {SCHEMA}")
+    running.sql(f"CREATE DATABASE {SCHEMA} CHARACTER SET utf8mb4")
+    return running
 
 
 def test_a_killed_server_has_all_it_acknowledged(server: DatabaseServer) -> None:
     load = Load.start(server, threads=4)
-    time.sleep(2)
+    time.sleep(1)
     server.kill()
     summary = load.stop()
     server.start()
@@ -78,7 +91,7 @@ def test_the_end_is_right_and_an_earlier_moment_is_refused(server: DatabaseServe
 
 
 def test_a_changed_row_is_found(server: DatabaseServer) -> None:
-    with Load.start(server, threads=2) as load:
+    with Load.start(server, threads=2, rate=RATE) as load:
         time.sleep(0.5)
     connection = server.connect()
     verify(connection, load.journal)
@@ -88,17 +101,17 @@ def test_a_changed_row_is_found(server: DatabaseServer) -> None:
 
 
 def test_a_second_load_goes_on_where_the_first_ended(server: DatabaseServer) -> None:
-    with Load.start(server, threads=2) as load:
+    with Load.start(server, threads=2, rate=RATE) as load:
         time.sleep(0.3)
     first = rows(server.connect())[1].last
-    with Load.start(server, threads=2, journal=load.journal):
+    with Load.start(server, threads=2, rate=RATE, journal=load.journal):
         time.sleep(0.3)
     assert rows(server.connect())[1].last > first
     verify(server.connect(), load.journal)
 
 
 def test_a_lock_shows_as_a_stall(server: DatabaseServer) -> None:
-    with Load.start(server, threads=4) as load:
+    with Load.start(server, threads=4, rate=RATE) as load:
         time.sleep(0.5)
         connection = server.connect()
         with connection.cursor() as cursor:
@@ -121,7 +134,7 @@ def test_a_replica_follows_under_load(server: DatabaseServer, place: Path, updat
     )
     with DatabaseServer(settings) as replica:
         replica.make_replica_of(server)
-        with Load.start(server, threads=4) as load:
+        with Load.start(server, threads=4, rate=RATE) as load:
             time.sleep(1)
         replica.catch_up(server)
         assert replica.checksum() == server.checksum()

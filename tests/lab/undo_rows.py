@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.lab.copy_rig import Rig
+from tests.lab.copy_rig import Rig, places
+from tests.lab.repeats import step
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.server.connection import PrivilegeMissing, RowConnection
 from zbackup.engines.mysql.undo.session import MysqlUndo, MysqlUndoer, TransactionLog
@@ -138,9 +139,7 @@ class TestUndo:
             rig, "DELETE FROM odd.part WHERE id < 6", "UPDATE odd.comp SET v = 'x' WHERE p2 < 3"
         )
         wrong = rig.sums(rig.production)
-        at = 0
-        while True:
-            at += 1
+        for at in places(rig, 1, step(2)):
             with monkeypatch.context() as patch:
                 left = _cut_at(patch, at)
                 try:

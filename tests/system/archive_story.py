@@ -137,8 +137,13 @@ def require_all_back(
     at: str,
     back: Callable[..., Result],
     moments: Sequence[str] = (LATEST, EARLIER),
+    *,
+    require_more: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Restore from the destination alone, on a host that has nothing else; returns the last report."""
+    """Restore from the destination alone, on a host that has nothing else; returns the last report.
+
+    `require_more` is given that of the server with all that was archived, while it runs.
+    """
     window = back("window", "--at", at, "--json").data[0]
     assert utc(window["ranges"][-1]["to"]) >= loss.archived
     found: dict[str, Any] = {}
@@ -152,6 +157,7 @@ def require_all_back(
                 verdict = verify(connection, loss.journal, loss.archived, loss.gone)
                 assert verdict.present > 0 and verdict.required > 0
                 assert all(checksums(connection, TABLES).values())
+                require_more(found)
             else:
                 verify(connection, loss.journal, loss.moment)
         assert back("clone", "destroy", name, "--yes").rc == 0

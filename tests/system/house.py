@@ -201,7 +201,7 @@ class House(Zbackup):
 
     def clone(self, report: Mapping[str, Any]) -> "Connection[Any]":
         """A connection to a recovered server, as its administrator."""
-        return pymysql.connect(unix_socket=report["socket"], user="root", autocommit=True)
+        return pymysql.connect(unix_socket=report["socket"], user="root", autocommit=True, ssl_disabled=True)
 
     def sessions(self) -> list[int]:
         """zbackup's sessions on the server."""

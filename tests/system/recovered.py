@@ -16,6 +16,8 @@ def application(**where: Any) -> "Connection[Any]":
     """The application's own login, which may write but is no administrator."""
     if "port" in where:
         where["host"] = "127.0.0.1"
+    else:
+        where["ssl_disabled"] = True
     return pymysql.connect(user=APP_USER, password=APP_PASSWORD, autocommit=True, **where)
 
 

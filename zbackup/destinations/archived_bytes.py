@@ -1,11 +1,40 @@
 """Bytes out of a log archive, wherever it lies: each proven by its hash before it is given."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 from zbackup.model.archive import TAIL, Chunk, LogFileId, tail_hash
 from zbackup.model.errors import VerificationFailed
 from zbackup.proc.pipeline import Meter, Pace
+
+LOOKS: Final = 3
+"""Listings that a file is read by while its chunks are folded into others."""
+
+
+class Gone(VerificationFailed):
+    """Something that was listed is not there any more."""
+
+
+def listed_again(
+    listed: Callable[[int], Iterator[tuple[Chunk, bytes]]], begin: int, end: int
+) -> Iterator[tuple[Chunk, bytes]]:
+    """The chunks that hold these bytes: of those `listed` from an offset on, and again where one is gone.
+
+    Whoever archives has put it into a larger one, perhaps. Raise Gone where that is not so.
+    """
+    at = begin
+    lost: Gone | None = None
+    for _ in range(LOOKS):
+        try:
+            for found in listed(at):
+                yield found
+                at = found[0].end
+            break
+        except Gone as gone:
+            lost = gone
+    if lost and at < end:
+        raise lost
 
 
 def proven(file: LogFileId, begin: int, end: int, chunks: Iterable[tuple[Chunk, bytes]]) -> Iterator[bytes]:

@@ -20,6 +20,7 @@ from typing import Final
 
 import zstandard
 
+from zbackup.destinations.archived_bytes import Gone, listed_again
 from zbackup.destinations.s3.client import Bucket
 from zbackup.destinations.s3.encryption import NONCE, TAG, DataKey, Scope, data_key, new_data_key
 from zbackup.destinations.s3.manifest_schema import Envelope
@@ -50,14 +51,8 @@ _AROUND: Final = _LONGEST_HEAD + NONCE + TAG + (1 << 16)
 _TOLD: Final = 20
 _MOST_CLAIM: Final = 1000
 _CLAIM: Final = re.compile(rf"[^/]{{1,64}}/[0-9]{{8}}{re.escape(CLAIM)}")
-LOOKS: Final = 3
-"""Listings that are read by while one was folded into another meanwhile."""
 _MOST_TRIED: Final = 100
 """Objects that are opened to find out up to when a file is complete; strangers may have added any number."""
-
-
-class _Gone(VerificationFailed):
-    """An object that was listed is not there any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,22 +133,10 @@ class S3Logs:
 
     def chunks(self, file: LogFileId, begin: int, end: int) -> Iterator[tuple[Chunk, bytes]]:
         """The chunks that hold these bytes, opened; whoever asks proves them by their hashes."""
-        at = begin
-        lost: _Gone | None = None
-        for _ in range(LOOKS):
-            try:
-                for found in self._listed_chunks(file, at, end):
-                    yield found
-                    at = found[0].end
-                break
-            except _Gone as gone:
-                # Whoever archives has put it into a larger one, perhaps: that is listed now.
-                lost = gone
-        if lost and at < end:
-            raise lost
+        return listed_again(lambda at: self._listed(file, at, end), begin, end)
 
-    def _listed_chunks(self, file: LogFileId, begin: int, end: int) -> Iterator[tuple[Chunk, bytes]]:
-        """The same by one listing. Raise _Gone for what is not there any more when it is read."""
+    def _listed(self, file: LogFileId, begin: int, end: int) -> Iterator[tuple[Chunk, bytes]]:
+        """The same by one listing. Raise Gone for what is not there any more when it is read."""
         waiting = sorted((o.chunk for o in self._objects_of(file)), key=lambda c: c.begin, reverse=True)
         at, holding = begin, list[Chunk]()
         while at < end:
@@ -227,7 +210,7 @@ class S3Logs:
         for chunk in chunks:
             try:
                 data = self._get(file, chunk)
-            except _Gone as gone:
+            except Gone as gone:
                 why = gone
                 continue
             except VerificationFailed as failure:
@@ -262,7 +245,7 @@ class S3Logs:
         try:
             found = self.bucket.get(f"{self._of(file)}{chunk}", MOST_CHUNK + _AROUND)
         except NotFound as gone:
-            raise _Gone(f"{where}: taken away meanwhile") from gone
+            raise Gone(f"{where}: taken away meanwhile") from gone
         compression, envelope, at = _head(bytes(found[:_LONGEST_HEAD]), where)
         with memoryview(found)[at:] as content:
             if envelope is None:

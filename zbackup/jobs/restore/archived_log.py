@@ -43,7 +43,7 @@ LOG_PATHS = ("log_bin_basename", "log_bin_index")
 ADDED_AT = (*LOG_PATHS, "dbpath")
 """The facts of a record that say where archived log is put."""
 DAMAGED = "archive_damaged"
-"""The key in a record's `server` that says what of the archived log in this holder was not read."""
+"""The name in a record's `server` of the reason why a holder's archived log is not all that there is."""
 SNAPSHOT_LIMIT_S = 60.0
 
 
@@ -210,7 +210,7 @@ def _require_still_there(session: Archiving, damage: _Damage) -> None:
     if wanted not in listed:
         raise NotFound(
             f"{wanted} was removed from the log archive at {archived.address} meanwhile, by a prune there or "
-            "by hand: run the same command again"
+            "by hand: the same command chooses again"
         )
 
 
