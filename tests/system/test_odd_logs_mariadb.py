@@ -1,9 +1,12 @@
-"""A MariaDB whose log lies behind a link and was torn by a crash, and whose pages are compressed."""
+"""A MariaDB whose log lies behind a link and was torn by a crash, whose pages are compressed, and whose time
+zone is not that of its host.
+"""
 
 import os
 import signal
 from collections.abc import Iterator
-from datetime import datetime
+from contextlib import contextmanager
+from datetime import datetime, timedelta
 
 import pymysql
 import pytest
@@ -18,6 +21,17 @@ TORN = b"\x00\x11\x22\x33\xa2\x01\x00\x00\x00\xff\x00\x00\x00"
 """The beginning of an event: a GTID event of 255 bytes, of which 13 are there."""
 
 
+ZONE = "Asia/Kolkata"
+
+
+@contextmanager
+def in_own_zone() -> Iterator[pytest.MonkeyPatch]:
+    """What is started in it is not in the host's time zone."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("TZ", ZONE)
+        yield environment
+
+
 @pytest.fixture(scope="module")
 def house(pool: Pool) -> Iterator[House]:
     (pool.log.mountpoint / "log").mkdir()
@@ -25,7 +39,10 @@ def house(pool: Pool) -> Iterator[House]:
     link.symlink_to(pool.log.mountpoint / "log")
     give_away(pool.log.mountpoint / "log")
     variant = Variant(flavour="mariadb-10.11", options=(f"--log-bin={link}/binlog",))
-    with build(pool, pool.home, variant, pool.data, pool.log) as server:
+    with in_own_zone() as environment, build(pool, pool.home, variant, pool.data, pool.log) as server:
+        environment.undo()
+        # Like a daemon that is not root, zbackup does not see the server's environment.
+        (server.settings.run_dir / "server.pid").unlink()
         house = House(pool, pool.home, server, (pool.data.name,))
         yield house
         end_clones(house)
@@ -39,6 +56,7 @@ def torn(house: House) -> datetime:
     server = house.server
     server.sql("CREATE DATABASE story")
     server.sql("CREATE TABLE story.told (n INT PRIMARY KEY, t TEXT) PAGE_COMPRESSED=1")
+    server.sql("CREATE TABLE story.clocks (own DATETIME, utc DATETIME)")
     house.snapshot()
     for number in range(5):
         server.sql("INSERT INTO story.told VALUES (%s, REPEAT('x', 9000))", (number,))
@@ -50,12 +68,16 @@ def torn(house: House) -> datetime:
     checked = house.zb("check")
     assert checked.rc == 7 and "warning   log: the end of the server's log is torn" in checked.out, checked
     assert f"{file.name} ends in the middle of an event" in checked.out
-    server.start()
+    with in_own_zone():
+        server.start()
     (now,) = server.sql("SHOW MASTER STATUS")
     assert now[0] != written[0], "the server has begun another file"
     assert file.read_bytes().endswith(TORN), "and left the torn one as it was"
     for number in range(5, 10):
         server.sql("INSERT INTO story.told VALUES (%s, REPEAT('x', 9000))", (number,))
+    with server.connect() as session, session.cursor() as cursor:
+        cursor.execute("SET SESSION binlog_format = 'STATEMENT'")
+        cursor.execute("INSERT INTO story.clocks VALUES (NOW(), UTC_TIMESTAMP())")
     moment = next_second()
     server.sql("INSERT INTO story.told VALUES (10, '')")
     return moment
@@ -69,6 +91,8 @@ def test_what_check_calls_ready_restores(house: House, torn: datetime) -> None:
     with house.clone(report) as clone, clone.cursor() as cursor:
         cursor.execute("SELECT n, LENGTH(t) FROM story.told ORDER BY n")
         assert cursor.fetchall() == tuple((n, 9000) for n in range(10))
+        cursor.execute("SELECT TIMEDIFF(own, utc) FROM story.clocks")
+        assert cursor.fetchall() == ((timedelta(hours=5, minutes=30),),), "as the server's own clock was"
 
 
 def test_a_server_that_stands_still_is_ended(house: House, torn: datetime) -> None:

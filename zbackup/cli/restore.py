@@ -14,7 +14,7 @@ from zbackup.cli.at_address import Elsewhere, Given, on_address
 from zbackup.cli.command_context import OneInstance, on_one
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit
-from zbackup.cli.restore_report import Asked, headline, plan_shape, render_plan
+from zbackup.cli.restore_report import Asked, exit_status, headline, plan_shape, render_plan
 from zbackup.cli.restore_target import TargetOptions, find_target, is_foreign, require_used
 from zbackup.config import from_address
 from zbackup.jobs.context import Context
@@ -23,7 +23,7 @@ from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import plan_restore, restore
 from zbackup.jobs.restore.skip import without
 from zbackup.jobs.restore.source import Source
-from zbackup.model.errors import ClockAccepted, UsageError
+from zbackup.model.errors import UsageError
 from zbackup.model.moment import FORMS
 
 HELP = f"""Restore to a moment, as a new server.
@@ -164,8 +164,8 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         emit(options, "restore", plan_shape(asked, plan), lambda: render_plan(asked, plan))
     else:
         restore_copy.tell(options, asked, report, copied, configuration)
-    if (plan if dry_run else report).clock_accepted:
-        raise typer.Exit(ClockAccepted.exit_status)
+    if status := exit_status(plan if dry_run else report):
+        raise typer.Exit(status)
 
 
 def _restore_cluster(

@@ -9,6 +9,7 @@ from zbackup.cli import json_shapes, tables
 from zbackup.cli.output import plain
 from zbackup.jobs.restore.make_plan import RestorePlan
 from zbackup.jobs.restore.restore import RestoreReport
+from zbackup.model.errors import ClockAccepted, OtherZone
 from zbackup.model.log import ClusterTime, Transaction, how_many
 from zbackup.model.moment import Moment, local_text
 from zbackup.model.progress import Phase
@@ -39,6 +40,14 @@ class Asked:
         return self.moment.text if is_transaction else ""
 
 
+def exit_status(done: RestorePlan | RestoreReport) -> int:
+    """Tell the status of a restore that is made, or planned, and not surely what was asked for; else 0."""
+    if done.clock_accepted:
+        return ClockAccepted.exit_status
+    other_zone = isinstance(done, RestoreReport) and done.recovered.other_zone
+    return OtherZone.exit_status if other_zone else 0
+
+
 def plan_shape(asked: Asked, plan: RestorePlan) -> dict[str, Any]:
     return {"dry_run": True, "clock_accepted": plan.clock_accepted} | _common_shape(asked, plan, plan.replay)
 
@@ -56,6 +65,7 @@ def report_shape(asked: Asked, report: RestoreReport) -> dict[str, Any]:
                 "gtid": recovered.gtid,
                 "base_exact": recovered.base_exact,
             },
+            "other_zone": recovered.other_zone or None,
             "socket": report.socket,
             "port": report.clone.port or None,
             "read_only": report.clone.read_only,
@@ -144,7 +154,10 @@ def render_report(asked: Asked, report: RestoreReport) -> str:
         *([("port", f"127.0.0.1:{report.clone.port}")] if report.clone.port else []),
         *([("took", _took(report.phases))] if report.phases else []),
     ]
-    text = _sheet(f"Restored {headline(asked)}", rows, _remarks(asked, report.plan, report.replay))
+    remarks = _remarks(asked, report.plan, report.replay)
+    if report.recovered.other_zone:
+        remarks.append(f"warning: {report.recovered.other_zone}")
+    text = _sheet(f"Restored {headline(asked)}", rows, remarks)
     return f"{text}\n\nConnect with:\n  {report.connect}"
 
 

@@ -253,6 +253,12 @@ class CopyIncomplete(ZbackupError):
     exit_status = 17
 
 
+class OtherZone(ZbackupError):
+    """The restore was made, in a time zone not the original's: local times in it may be others."""
+
+    exit_status = 18
+
+
 class MaskingFailed(ZbackupError):
     """A dev clone could not be masked: it was destroyed, or is kept where nobody reaches it."""
 

@@ -124,6 +124,18 @@ def test_one_transaction_is_one() -> None:
     assert restore_report.plan_shape(ASKED, one)["clock_accepted"]
 
 
+def test_another_time_zone_is_a_warning_and_no_success() -> None:
+    recovered = dataclasses.replace(REPORT.recovered, other_zone="the original's own time zone is not known")
+    report = dataclasses.replace(REPORT, recovered=recovered)
+    assert "warning: the original's own time zone is not known" in restore_report.render_report(ASKED, report)
+    assert restore_report.report_shape(ASKED, report)["other_zone"] == recovered.other_zone
+    assert restore_report.report_shape(ASKED, REPORT)["other_zone"] is None
+    assert restore_report.exit_status(report) == 18
+    assert restore_report.exit_status(REPORT) == restore_report.exit_status(PLAN) == 0
+    disputed = dataclasses.replace(recovered, clock_accepted=True)
+    assert restore_report.exit_status(dataclasses.replace(REPORT, recovered=disputed)) == 16
+
+
 def test_list_for_people() -> None:
     text = listing.render("shop", LISTING, BERLIN)
     lines = text.splitlines()

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from zbackup.engines.mysql.server import server_facts
-from zbackup.engines.mysql.server.server_facts import recorded, zone_for
+from zbackup.engines.mysql.server.server_facts import recorded
 
 
 def test_relative_paths_are_those_of_the_data_directory(tmp_path: Path) -> None:
@@ -73,13 +73,3 @@ def test_a_zone_that_has_no_name_is_not_recorded(tmp_path: Path, monkeypatch: py
         copied = ZoneInfo.from_file(file, key="local time")
     monkeypatch.setattr(server_facts, "host_zone", lambda: copied)
     assert "localtime" not in recorded({"datadir": str(tmp_path), "system_time_zone": "CET"}, "")
-
-
-def test_a_recovered_server_has_the_zone_of_the_host_that_was_backed_up(tmp_path: Path) -> None:
-    """A log of statements writes NOW() again, and ALTER TABLE turns a TIMESTAMP into local time."""
-    (tmp_path / "Asia").mkdir()
-    (tmp_path / "Asia" / "Tokyo").touch()
-    assert zone_for({"localtime": "Asia/Tokyo"}, tmp_path) == "Asia/Tokyo"
-    assert zone_for({"localtime": "Asia/Tokyo", "TZ": "Asia/Seoul"}, tmp_path) == "Asia/Seoul"
-    for unknown in ("Asia/Kolkata", "../etc/passwd", "/etc/passwd", "no zone", ""):
-        assert zone_for({"localtime": unknown}, tmp_path) == ""

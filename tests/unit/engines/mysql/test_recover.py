@@ -256,3 +256,21 @@ def test_a_plugin_that_is_not_on_this_host_is_named(mysql: Story) -> None:
     mysql.progress.notes.clear()
     mysql.recovery.open(mysql.base, SERVING, mysql.progress)
     assert mysql.progress.notes[0] == first
+
+
+@pytest.mark.parametrize(("second", "other"), [(99, True), (25, False)])
+@pytest.mark.parametrize("offset", [3600, 19_800])
+def test_a_zone_that_is_not_the_original_one_is_told_where_something_is_replayed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, second: int, offset: int, *, other: bool
+) -> None:
+    """The server in memory is one hour ahead."""
+    story = Story(tmp_path, monkeypatch)
+    story.commit(10, 20)
+    story.begin(system_zone=f"2024,2026 2024-01-01={offset}")
+    story.commit(30)
+    recovered = story.recover(until(second))
+    told = other and offset != 3600
+    assert [note for note in story.progress.notes if "time zone" in note] == [
+        f"warning: {recovered.other_zone}" for _ in range(told)
+    ]
+    assert ("UTC+05:30" in recovered.other_zone) is told and bool(recovered.other_zone) is told

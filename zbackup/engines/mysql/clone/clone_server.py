@@ -25,7 +25,7 @@ from zbackup.engines.mysql.server.connection import (
     StatementFailed,
     connect,
 )
-from zbackup.engines.mysql.server.server_facts import zone_for
+from zbackup.engines.mysql.server.system_zone import zone_for
 from zbackup.engines.owner import owner_of
 from zbackup.engines.stall import STALL_S, ended_when_still
 from zbackup.model.errors import DatabaseError, VerificationFailed

@@ -35,7 +35,7 @@ from zbackup.engines.mysql.recovery.verify_replay import (
     require_openable,
     require_recorded_state,
 )
-from zbackup.engines.mysql.server import plugins
+from zbackup.engines.mysql.server import plugins, system_zone
 from zbackup.engines.owner import require_own_user
 from zbackup.model.added_log import AddedFile
 from zbackup.model.backup import BackupFiles
@@ -123,12 +123,13 @@ class MysqlRecovery:
             stop = effective_stop(base.record.engine, stop)
             point = find_stop_behind_base(start, base_files, BackupFiles(log.record, log.where), stop)
             hole = Hole.of(skip, start, point) if skip else None
+            other = _other_zone(temporary, base, progress) if point.transactions else ""
             aside = memory_tables.set_aside(temporary.connection, base.record, temporary.progressing)
             with aside, hole.explained() if hole else nullcontext():
                 self._replay(temporary, log, start, point, progress, hole=hole)
             progress.phase("verifying", f"that it ends at {point.stop}")
             with temporary.progressing():
-                recovered = outcome(temporary.connection, base.record, point)
+                recovered = replace(outcome(temporary.connection, base.record, point), other_zone=other)
                 replay_remarks.tell(temporary.connection, server.flavor, progress, doubtful)
             progress.phase("handing over")
         return recovered
@@ -256,6 +257,18 @@ class MysqlRecovery:
 def _tell_of_plugins(base: Files, progress: Progress) -> None:
     for line in plugins.not_here(base.record.server):
         progress.note(line)
+
+
+def _other_zone(temporary: Temporary, base: Files, progress: Progress) -> str:
+    """Tell why statements that mean SYSTEM as a time zone may write other times than they did; "" if not."""
+    recorded = base.record.server
+    if not (years := system_zone.years_of(recorded)):
+        return ""
+    with temporary.progressing():
+        why = system_zone.why_other(recorded, system_zone.ask(temporary.connection, years))
+    if why:
+        progress.note(f"warning: {why}")
+    return why
 
 
 def _out_of_sight(base: Files, newest: Path, log: Sequence[Path]) -> Files:

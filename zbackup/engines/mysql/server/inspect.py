@@ -1,9 +1,11 @@
 """Look at a running server: everything a job needs to know of it. Changes nothing."""
 
+import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
-from zbackup.engines.mysql.server import assess
+from zbackup.engines.mysql.server import assess, system_zone
 from zbackup.engines.mysql.server.connection import Connection
 from zbackup.engines.mysql.server.directories import data_paths
 from zbackup.engines.mysql.server.keyring import component
@@ -40,7 +42,8 @@ def inspect(connection: Connection) -> ServerFacts:
         gtid=log.gtid,
         server=recorded(variables, encryption)
         | plugins(connection, server, variables)
-        | _keyring_file(keyring),
+        | _keyring_file(keyring)
+        | _zone(connection),
         non_transactional=_some_tables(connection, tuple(torn)),
         non_transactional_count=sum(torn.values()),
         blockers=assess.blockers(server, variables, log, replication),
@@ -172,6 +175,12 @@ def _keyring_file(keyring: Mapping[str, str]) -> dict[str, str]:
     """Tell where MySQL's keyring component keeps the keys, without symbolic links; nothing without one."""
     file = keyring.get("Data_file", "")
     return {"keyring_file": str(Path(file).resolve())} if file else {}
+
+
+def _zone(connection: Connection) -> dict[str, str]:
+    """Ask the server for its own time zone, of which a daemon may not see the name."""
+    said = system_zone.ask(connection, system_zone.years_at(datetime.fromtimestamp(time.time(), UTC)))
+    return {system_zone.OFFSETS: said} if said else {}
 
 
 def global_privileges(connection: Connection, account: str) -> set[str]:

@@ -5,9 +5,9 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
 
 from zbackup.config.zone import host_zone
+from zbackup.engines.mysql.server.system_zone import LOCALTIME
 from zbackup.model.errors import Refused
 from zbackup.model.moment import zone_named
 from zbackup.proc import secure_files
@@ -99,12 +99,6 @@ DIRECTORIES = (
 )
 
 
-LOCALTIME: Final = "localtime"
-"""Recorded beside the variables: the zone of the host, by name."""
-
-ZONES: Final = Path("/usr/share/zoneinfo")
-
-
 def recorded(variables: Mapping[str, str], encryption: str) -> dict[str, str]:
     """The variables above, and facts of this machine: `uid` and `gid` own the files, `mysqld` is the
     program ("" if unknown), `TZ` its environment's time zone, `localtime` the zone that it has without one.
@@ -129,18 +123,6 @@ def recorded(variables: Mapping[str, str], encryption: str) -> dict[str, str]:
     if encryption:
         facts["encryption"] = encryption
     return facts
-
-
-def zone_for(recorded: Mapping[str, str], zones: Path = ZONES) -> str:
-    """Tell what the environment of a server on a clone is to say of the time zone (TZ); "" for nothing.
-
-    Where that was in nobody's environment, or out of sight as for a daemon that is not root, it is the zone
-    of the host that the server ran on: this may be another. A zone that is not known here would be UTC.
-    """
-    if zone := recorded.get("TZ", ""):
-        return zone
-    named = zone_named(recorded.get(LOCALTIME, ""))
-    return named.key if named and (zones / named.key).is_file() else ""
 
 
 def _without_links(directory: str) -> str:
