@@ -87,7 +87,7 @@ class Cron:
         return self._next_near_a_shift(moment, now, zone)
 
     def _next_near_a_shift(self, moment: datetime, now: datetime, zone: ZoneInfo) -> datetime:
-        """As above, where local times are not in the order of the instants: look at all that are near."""
+        """Find the same where local times are not in the order of the instants: look at all that are near."""
         best: datetime | None = None
         for local in self._times(now - _SHIFT):
             if best is not None and local > best.astimezone(zone).replace(tzinfo=None) + _SHIFT:
@@ -133,7 +133,7 @@ class Cron:
 
 
 def _clocks_go_on(moment: datetime, zone: ZoneInfo) -> bool:
-    """Whether the clocks of `zone` are neither put on nor back near `moment`."""
+    """Tell whether the clocks of `zone` are neither put on nor back near `moment`."""
     before, after = ((moment + by).astimezone(zone).utcoffset() for by in (-2 * _SHIFT, 2 * _SHIFT))
     return before == after
 

@@ -19,7 +19,7 @@ LONG_PARTS = (
     f"{PARTS}.parts",
     *(f"{PARTS}.{n}" for n in range(-(-(MOST_MEMBERS * _MOST_OF_PART + 1) // CHUNK))),
 )
-"""What long_value.split makes of PARTS, where a backup has as many members as there may be."""
+"""The properties that long_value.split makes of PARTS, where a backup has as many members as there may be."""
 
 RECEIVED = {"readonly": "on", "canmount": "noauto", "setuid": "off", "exec": "off", "devices": "off"}
 """Properties of every received dataset, whatever its stream says: looked at, never run, mounted by nobody.
