@@ -28,7 +28,7 @@ from zbackup.zfs.datasets import Zfs
 
 __all__ = ["hosts"]
 
-COUNT = 8
+COUNT = 4
 EVIL = "\x1b]0;owned\x07\u202e"
 
 
@@ -41,11 +41,11 @@ def ssh_in_path(hosts: TwoHosts) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def yard(pool: Pool, hosts: TwoHosts) -> Overseas:
-    """Real backups of the last two days, every five hours, which arrived by the key that may only add."""
+    """Real backups of the last two days, every ten hours, which arrived by the key that may only add."""
     made = Overseas(pool, hosts)
     ctx = made.over_ssh(key="append-only")
     for _ in range(COUNT):
-        made.backup(20_000, every=timedelta(hours=5))
+        made.backup(20_000, every=timedelta(hours=10))
         ship(ctx, ctx.destinations[0])
     assert len(made.committed()) == COUNT
     return made

@@ -14,6 +14,7 @@ from zbackup.jobs.ship.prune_at import prune_at
 from zbackup.jobs.ship.ship import ship
 from zbackup.jobs.ship.stale_holds import release_stale
 from zbackup.jobs.ship.verify_at import verify_at
+from zbackup.model import long_value, shipping
 from zbackup.model.errors import ZbackupError
 from zbackup.model.retention import CONDEMNED, Retention, Span
 
@@ -41,6 +42,17 @@ def test_a_first_ship(world: World) -> None:
 
 def test_the_next_ship(world: World, ctx: Context) -> None:
     assert _require_next_ship_arrives(world, ctx) >= 10 * 4 + 1
+
+
+def test_a_ship_of_a_backup_with_a_long_list_of_parts(
+    world: World, ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(long_value, "CHUNK", 5)
+    monkeypatch.setattr(shipping, "CHUNK", 5)
+    assert _require_next_ship_arrives(world, ctx) >= 10 * 4 + 1
+    ship(ctx, ctx.destinations[0])
+    marks = world.pools.datasets[HOME].newest.properties  # type: ignore[union-attr]
+    assert shipping.PARTS not in marks and shipping.LONG_PARTS[1] in marks
 
 
 def _require_next_ship_arrives(world: World, ctx: Context) -> int:

@@ -12,6 +12,7 @@ from functools import cache
 from tests.fast.objects import FileSystem, Snapshot, Stream, ZfsError
 from tests.fast.pool import Pools, dependent
 
+MOST_OF_VALUE = 8191
 _NONE = "-"
 _NATIVE = {
     "encryption": "off", "encryptionroot": "-", "keystatus": "-", "snapdir": "hidden", "used": "98304",
@@ -205,6 +206,8 @@ class FakeZfs:
         assert properties, words
         for name in names:
             self._required(name)
+            if any(len(value.encode()) > MOST_OF_VALUE for value in properties.values()):
+                raise ZfsError(f"cannot set property for '{name}': property value too long")
         for name in names:
             self.pools.set(name, properties)
         return ""

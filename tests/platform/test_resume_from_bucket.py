@@ -67,7 +67,7 @@ def yard(
 def change(yard: Bucketed, chance: Random) -> None:
     """Files of all sizes, some gone again: with holes, blocks that are embedded and many small objects."""
     where = yard.outer.mountpoint
-    for number in range(70):
+    for number in range(40):
         content = os.urandom(chance.choice((10, 5000, 40_000, 700_000)))
         (where / f"file{chance.randrange(60)}").write_bytes(content + bytes(chance.choice((0, 90_000))))
         if number % 7 == 0:

@@ -19,7 +19,7 @@ from zbackup.model.errors import (
     NotFound,
     Refused,
 )
-from zbackup.model.record import CHUNK
+from zbackup.model.long_value import CHUNK
 from zbackup.proc.kept_mounted import kept_mounted
 from zbackup.proc.open_files import processes_in
 

@@ -50,7 +50,7 @@ ROOMS = {
     if file.parent != PRODUCT
 }
 """The docstring of each room, by its name without `zbackup`."""
-EVERYBODY = {"every room", "every room above"}
+EVERYBODY = {"every package", "every package above"}
 
 
 def _behind(text: str, word: str) -> list[str]:

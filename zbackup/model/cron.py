@@ -6,6 +6,7 @@ months and days; Sunday is 0 and 7. When both days are restricted either makes a
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -77,9 +78,18 @@ class Cron:
         A local time that clocks skip comes true when they have skipped it. One that comes twice counts
         once, the first time, unless the expression is for every hour (or every few).
         """
-        start = moment.astimezone(zone).replace(tzinfo=None) - _SHIFT
+        now = moment.astimezone(zone).replace(tzinfo=None)
+        if _clocks_go_on(moment, zone):
+            instants = (utc for local in self._times(now) for utc in self._instants(local, zone))
+            found = next((utc for utc in instants if utc > moment), None)
+            if found and _clocks_go_on(found, zone):
+                return found
+        return self._next_near_a_shift(moment, now, zone)
+
+    def _next_near_a_shift(self, moment: datetime, now: datetime, zone: ZoneInfo) -> datetime:
+        """Find the same where local times are not in the order of the instants: look at all that are near."""
         best: datetime | None = None
-        for local in self._times(start):
+        for local in self._times(now - _SHIFT):
             if best is not None and local > best.astimezone(zone).replace(tzinfo=None) + _SHIFT:
                 break
             later = (utc for utc in self._instants(local, zone) if utc > moment)
@@ -98,20 +108,34 @@ class Cron:
         return [first, second] if self.every_hour else [first]
 
     def _times(self, start: datetime) -> Iterator[datetime]:
+        hours, minutes = sorted(self.hours), sorted(self.minutes)
         for day in self._dates(start.date()):
-            for hour in sorted(self.hours):
-                for minute in sorted(self.minutes):
+            begin = start.hour if day == start.date() else 0
+            for hour in hours[bisect_left(hours, begin) :]:
+                for minute in minutes:
                     found = datetime.combine(day, time(hour, minute))
                     if found >= start:
                         yield found
 
     def _dates(self, start: date) -> Iterator[date]:
-        days = (start + timedelta(days=n) for n in range(_HORIZON_DAYS))
-        return (day for day in days if day.month in self.months and self._is_day(day))
+        day, end = start, start + timedelta(days=_HORIZON_DAYS)
+        while day < end:
+            if day.month not in self.months:
+                day = (day.replace(day=1) + timedelta(days=31)).replace(day=1)
+                continue
+            if self._is_day(day):
+                yield day
+            day += timedelta(days=1)
 
     def _is_day(self, day: date) -> bool:
         of_month, of_week = day.day in self.days, day.isoweekday() % 7 in self.weekdays
         return of_month or of_week if self.either_day else of_month and of_week
+
+
+def _clocks_go_on(moment: datetime, zone: ZoneInfo) -> bool:
+    """Tell whether the clocks of `zone` are neither put on nor back near `moment`."""
+    before, after = ((moment + by).astimezone(zone).utcoffset() for by in (-2 * _SHIFT, 2 * _SHIFT))
+    return before == after
 
 
 def _skipped(before: datetime, after: datetime, zone: ZoneInfo) -> datetime:

@@ -13,8 +13,9 @@ from pydantic import AfterValidator, Field, PlainSerializer, TypeAdapter
 
 from zbackup.model import bounds
 from zbackup.model.json_fields import Count, Moment, one_text, to_rows
+from zbackup.model.long_value import CHUNK
 from zbackup.model.printable import printable
-from zbackup.model.record import CHUNK, PREFIX
+from zbackup.model.record import PREFIX
 
 VERDICT = f"{PREFIX}drill"
 """On the first snapshot of a backup of this host: the verdict of the last drill of it."""

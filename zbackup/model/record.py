@@ -13,6 +13,7 @@ from zbackup.model import bounds
 from zbackup.model.clock_reading import Reading
 from zbackup.model.errors import Refused, VerificationFailed
 from zbackup.model.log import LogSpan
+from zbackup.model.long_value import joined, split
 from zbackup.model.unreplayable import Unreplayable, from_lines, to_lines
 
 T = TypeVar("T")
@@ -23,11 +24,7 @@ PROGRAMS = ("mysqld", "mongod")
 VERSION = "1"
 PREFIX = "zbackup:"
 
-# A user property ends at 8,191 bytes (zfsprops(7)); room is left for the terminating byte.
-CHUNK = 8000
-
 # Bounds of what is read back: a record may have been written by anybody.
-MOST_PARTS = 1000
 MOST_NAME = 256
 MOST_POSITION = 512
 MOST_PATH = 4096
@@ -241,7 +238,7 @@ def to_properties(record: Record) -> dict[str, str]:
         "since": record.since.isoformat() if record.since else None,
         "server": json.dumps(record.server, separators=(",", ":"), sort_keys=True),
     }
-    return {PREFIX + k: part for name, v in values.items() if v is not None for k, part in _split(name, v)}
+    return {PREFIX + k: part for name, v in values.items() if v is not None for k, part in split(name, v)}
 
 
 def readable_properties(record: Record) -> dict[str, str]:
@@ -347,31 +344,13 @@ def _lock_kind(text: str) -> LockKind:
     raise ValueError(f"unknown lock {bounds.shown(text)}")
 
 
-def _chunk_count(text: str) -> int:
-    return bounds.count(text, MOST_PARTS)
-
-
-def _split(name: str, value: str) -> list[tuple[str, str]]:
-    """One property; or, when the value is too long for one, name.0, name.1 ... and name.parts, how many."""
-    if len(value.encode()) <= CHUNK:
-        return [(name, value)]
-    step = CHUNK // 4  # a character is at most four bytes
-    parts = [value[i : i + step] for i in range(0, len(value), step)]
-    return [(f"{name}.parts", str(len(parts))), *((f"{name}.{n}", part) for n, part in enumerate(parts))]
-
-
 @dataclass(frozen=True, slots=True)
 class _Reader:
     values: dict[str, str]
 
     def optional(self, name: str) -> str | None:
         """The value, put together again; None if it was never written. Raise KeyError if a part is lost."""
-        if name in self.values:
-            return self.values[name]
-        if any(key.startswith(f"{name}.") for key in self.values):
-            count = _understood(f"{name}.parts", self.values[f"{name}.parts"], _chunk_count)
-            return "".join(self.values[f"{name}.{n}"] for n in range(count))
-        return None
+        return _understood(f"{name}.parts", name, lambda key: joined(self.values, key))
 
     def text(self, name: str) -> str:
         found = self.optional(name)

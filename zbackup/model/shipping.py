@@ -6,12 +6,20 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from zbackup.model import bounds
-from zbackup.model.record import PREFIX, Record, to_properties
+from zbackup.model.long_value import CHUNK, joined, split
+from zbackup.model.record import MOST_MEMBERS, PREFIX, Record, to_properties
 
 COMMITTED = f"{PREFIX}committed"
 """On a copy at a destination: when (UTC) its backup was committed. It counts only if all parts have it."""
 PARTS = f"{PREFIX}parts"
-"""On a copy: the guids of its backup's snapshots as a JSON list of texts, in the order of the members."""
+"""On a copy: the guids of its backup's snapshots as a JSON list of texts, in the order of the members.
+Where that is too long for one property it is in LONG_PARTS, and who does not know these sees no commit."""
+_MOST_OF_PART = len('"",') + bounds.MOST_DIGITS
+LONG_PARTS = (
+    f"{PARTS}.parts",
+    *(f"{PARTS}.{n}" for n in range(-(-(MOST_MEMBERS * _MOST_OF_PART + 1) // CHUNK))),
+)
+"""The properties that long_value.split makes of PARTS, where a backup has as many members as there may be."""
 
 RECEIVED = {"readonly": "on", "canmount": "noauto", "setuid": "off", "exec": "off", "devices": "off"}
 """Properties of every received dataset, whatever its stream says: looked at, never run, mounted by nobody.
@@ -159,7 +167,7 @@ class Checked:
 def commit_properties(record: Record, parts: Sequence[int], when: str) -> dict[str, str]:
     """Tell what is written on each copy of a backup: its record, what it consists of, and the marker."""
     listed = json.dumps([str(guid) for guid in parts], separators=(",", ":"))
-    return to_properties(record) | {PARTS: listed, COMMITTED: when}
+    return to_properties(record) | dict(split(PARTS, listed, CHUNK)) | {COMMITTED: when}
 
 
 def copy_of(name: str, guid: int, properties: Mapping[str, str]) -> ReceivedSnapshot:
@@ -168,16 +176,16 @@ def copy_of(name: str, guid: int, properties: Mapping[str, str]) -> ReceivedSnap
         name=name,
         guid=guid,
         backup=properties.get(f"{PREFIX}backup", ""),
-        parts=_guids(properties.get(PARTS, "")),
+        parts=_parts(properties),
         marked=bool(properties.get(COMMITTED)),
     )
 
 
-def _guids(text: str) -> tuple[int, ...]:
+def _parts(properties: Mapping[str, str]) -> tuple[int, ...]:
     try:
-        values = bounds.from_json(text)
+        values = bounds.from_json(joined(properties, PARTS) or "")
         return tuple(bounds.count(str(value)) for value in values) if isinstance(values, list) else ()
-    except ValueError:
+    except (KeyError, ValueError):
         return ()
 
 

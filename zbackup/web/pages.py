@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -55,16 +56,7 @@ MOVES = (("Earlier", 1, -0.5), ("Later", 1, 0.5), ("Zoom in", 0.25, 0), ("Zoom o
 
 def build(source: Source, guard: Guard, clock: Callable[[], datetime]) -> Starlette:
     """The application: every request passes the guard."""
-    environment = Environment(
-        loader=FileSystemLoader(HERE / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals["quote"] = shlex.quote
-    environment.globals["link"] = link
-    pages = Pages(source, guard, clock, environment)
+    pages = Pages(source, guard, clock, _environment())
     routes = [
         Route("/", shown(pages, overview)),
         Route("/instance/{name}", shown(pages, instance)),
@@ -85,6 +77,21 @@ def build(source: Source, guard: Guard, clock: Callable[[], datetime]) -> Starle
         middleware=[Middleware(BaseHTTPMiddleware, dispatch=guard)],
         exception_handlers={404: _nothing(pages)},
     )
+
+
+@cache
+def _environment() -> Environment:
+    """One for all applications of a process: it keeps the templates that it has compiled."""
+    environment = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["quote"] = shlex.quote
+    environment.globals["link"] = link
+    return environment
 
 
 def _nothing(pages: Pages) -> Callable[[Request, Exception], Response]:

@@ -17,6 +17,7 @@ from zbackup.model.errors import (
 from zbackup.model.shipping import (
     COMMITTED,
     CONTAINER,
+    LONG_PARTS,
     PARTS,
     RECEIVED,
     Origin,
@@ -30,10 +31,12 @@ from zbackup.proc.run import Runner, run
 from zbackup.zfs.errors import translate
 
 LIGHT_COLUMNS = f"name,guid,encryption,receive_resume_token,zbackup:backup,{PARTS},{COMMITTED}"
+LONG_COLUMNS = ",".join(("name", "guid", *LONG_PARTS))
 ORIGIN_COLUMNS = "name,guid,createtxg,encryption"
 
 # One argument ends at 128 KiB (execve(2)), and over ssh the whole command is one.
 MOST_AT_ONCE = 60_000
+MOST_OF_NAMES = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +61,19 @@ class ZfsStreams:
         return sources(self._zfs("list", "-Hp", "-r", *what, "--", *roots, mutates=False))
 
     def target_datasets(self, root: str) -> list[TargetDataset]:
-        """Tell what lies below `root`, by its name there; [] when there is no `root`. One command."""
+        """Tell what lies below `root`, by its name there; [] when there is no `root`.
+
+        One command, and one more where a backup consists of more than fit into one property.
+        """
         what = ("-t", "filesystem,volume,snapshot", "-s", "createtxg", "-o", LIGHT_COLUMNS)
         try:
-            return target_datasets(self._zfs("list", "-Hp", "-r", *what, "--", root, mutates=False), root)
+            listing = self._zfs("list", "-Hp", "-r", *what, "--", root, mutates=False)
+            found = target_datasets(listing, root)
+            if not any(copy.marked and not copy.parts for each in found for copy in each.copies):
+                return found
+            further = ("-t", "snapshot", "-o", LONG_COLUMNS)
+            long = self._zfs("list", "-Hp", "-r", *further, "--", root, mutates=False)
+            return target_datasets(listing, root, long_parts(long))
         except DatasetNotFound:
             return []
 
@@ -125,8 +137,9 @@ class ZfsStreams:
 
     def mark(self, snapshots: Sequence[str], properties: Mapping[str, str]) -> None:
         """Set the properties on all of the snapshots; of a snapshot what comes last is set last."""
-        for some in _in_pieces(properties):
-            self._zfs("set", *(f"{key}={value}" for key, value in some), *snapshots)
+        for names in _names_in_pieces(snapshots):
+            for some in _in_pieces(properties):
+                self._zfs("set", *(f"{key}={value}" for key, value in some), *names)
 
     def container(self, name: str) -> None:
         """A dataset that only holds others. One that is there already is success."""
@@ -215,15 +228,21 @@ def sources(listing: str) -> list[SourceDataset]:
     ]
 
 
-def target_datasets(listing: str, root: str) -> list[TargetDataset]:
-    """Parse `zfs list -s createtxg` with LIGHT_COLUMNS of `root` and what is below. Pure."""
+def target_datasets(
+    listing: str, root: str, long: Mapping[tuple[str, str], Mapping[str, str]] | None = None
+) -> list[TargetDataset]:
+    """Parse `zfs list -s createtxg` with LIGHT_COLUMNS of `root` and what is below, and `long` what
+    long_parts says of them. Pure."""
     copies: dict[str, list[ReceivedSnapshot]] = {}
     found: dict[str, tuple[str, str]] = {}
+    more = long or {}
     for name, guid, encryption, token, *ours in _rows(listing):
         dataset, is_snapshot, short = name.partition("@")
         if is_snapshot:
             values = zip(("zbackup:backup", PARTS, COMMITTED), ours, strict=True)
-            properties = {key: value for key, value in values if value != "-"}
+            properties = {key: value for key, value in values if value != "-"} | dict(
+                more.get((name, guid), {})
+            )
             copies.setdefault(dataset, []).append(copy_of(short, int(guid), properties))
         elif dataset != root:
             found[dataset] = (token, encryption)
@@ -239,9 +258,30 @@ def target_datasets(listing: str, root: str) -> list[TargetDataset]:
     ]
 
 
+def long_parts(listing: str) -> dict[tuple[str, str], dict[str, str]]:
+    """Parse `zfs list` with LONG_COLUMNS: name and guid -> the properties that are there. Pure."""
+    rows = (row for row in _rows(listing) if len(row) == 2 + len(LONG_PARTS))
+    return {
+        (name, guid): {key: value for key, value in zip(LONG_PARTS, values, strict=True) if value != "-"}
+        for name, guid, *values in rows
+    }
+
+
 def _rows(listing: str) -> list[list[str]]:
     """Not splitlines(): see zfs.parse."""
     return [line.split("\t") for line in listing.split("\n") if line]
+
+
+def _names_in_pieces(names: Sequence[str]) -> list[list[str]]:
+    pieces: list[list[str]] = [[]]
+    size = 0
+    for name in names:
+        size += len(name) + len("'' ")
+        if size > MOST_OF_NAMES and pieces[-1]:
+            pieces.append([])
+            size = len(name) + len("'' ")
+        pieces[-1].append(name)
+    return pieces
 
 
 def _in_pieces(properties: Mapping[str, str]) -> list[list[tuple[str, str]]]:

@@ -246,25 +246,34 @@ def test_readings_that_contradict_each_other() -> None:
 # The same with worlds that nobody thought of.
 
 
+all_rules = st.sampled_from([MYSQL, MARIADB, REPLICA])
+passed = st.sampled_from([0, 3, 900, S // 3, S, 7 * S, HOUR])
+jitters, events, one_in_six = st.integers(-30, 30), st.integers(0, 15), st.integers(0, 5)
+nudged, nudges = st.integers(0, 20), st.sampled_from([-S, -S // 8, 0, S // 8])
+took, briefly = st.sampled_from([0, 10 * S, 5 * MINUTE]), st.sampled_from([30, S // 3, S])
+odd_passed, odd_events = st.sampled_from([0, 3, S // 3, S, 7 * S, 5 * MINUTE, HOUR]), st.integers(0, 12)
+steps = st.sampled_from([0, 0, HOUR, -HOUR, S, -S, 12 * HOUR, -90 * S, 400 * 24 * HOUR])
+
+
 @st.composite
 def ordinary(draw: st.DrawFn) -> World:
     """Clocks within a second of the truth, files switched, snapshots taken, and a few slow statements."""
-    rules = draw(st.sampled_from([MYSQL, MARIADB, REPLICA]))
+    rules = draw(all_rules)
     world = World(rules)
     at, nudge = START, 0
     lag = draw(st.sampled_from([0, HOUR])) if rules.replica else 0
     for index in range(draw(st.integers(1, 30))):
-        at += draw(st.sampled_from([0, 3, 900, S // 3, S, 7 * S, HOUR]))
-        if draw(st.integers(0, 20)) == 0:
-            nudge = draw(st.sampled_from([-S, -S // 8, 0, S // 8]))
-        jitter = draw(st.integers(-30, 30))
+        at += draw(passed)
+        if draw(nudged) == 0:
+            nudge = draw(nudges)
+        jitter = draw(jitters)
         commit = at - lag
         said = commit + nudge + jitter
         if rules.replica and draw(st.booleans()):
             said -= draw(st.integers(0, 7 * S))
         world.true.append(commit)
         world.said.append(said // S * S if rules.starts else said)
-        event = draw(st.integers(0, 15))
+        event = draw(events)
         if event == 0:
             world.files[index + 1] = (at + nudge) // S * S
         elif event == 1:
@@ -290,11 +299,11 @@ def busy(draw: st.DrawFn) -> World:
     world = World(MYSQL)
     at = START
     for index in range(draw(st.integers(10, 60))):
-        at += draw(st.sampled_from([30, S // 3, S]))
+        at += draw(briefly)
         world.true.append(at)
         world.said.append(at)
-        if index > 2 and draw(st.integers(0, 5)) == 0:
-            header = (at - draw(st.sampled_from([0, 10 * S, 5 * MINUTE]))) // S * S
+        if index > 2 and draw(one_in_six) == 0:
+            header = (at - draw(took)) // S * S
             world.files[index + 1], world.began[index + 1] = header, {header, at // S * S}
     world.files.pop(len(world.said), None)
     world.anchors.append(anchor(world, len(world.said), at + MINUTE))
@@ -319,19 +328,18 @@ def targets(world: World) -> st.SearchStrategy[int]:
 @st.composite
 def odd(draw: st.DrawFn) -> World:
     """Clocks that are stepped by anything for any time, while snapshots are taken, and sessions that lie."""
-    rules = draw(st.sampled_from([MYSQL, MARIADB, REPLICA]))
+    rules = draw(all_rules)
     world = World(rules)
     at, off = START, 0
     clocks = [(at, off)]
-    steps = st.sampled_from([0, 0, HOUR, -HOUR, S, -S, 12 * HOUR, -90 * S, 400 * 24 * HOUR])
     boot = 0
     for index in range(draw(st.integers(1, 30))):
-        at += draw(st.sampled_from([0, 3, S // 3, S, 7 * S, 5 * MINUTE, HOUR]))
-        event = draw(st.integers(0, 12))
+        at += draw(odd_passed)
+        event = draw(odd_events)
         if event == 0:
             off = draw(steps)
         clocks.append((at, off))
-        said = at + off + draw(st.integers(-30, 30))
+        said = at + off + draw(jitters)
         if event == 1:
             said += draw(steps)
         world.true.append(at)

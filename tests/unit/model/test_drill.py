@@ -17,7 +17,7 @@ from zbackup.model.drill import (
     to_list,
     to_text,
 )
-from zbackup.model.record import CHUNK
+from zbackup.model.long_value import CHUNK
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 

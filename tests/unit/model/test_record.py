@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.unit.examples import examples
 from tests.unit.samples import PLAIN, records
 from zbackup.model.errors import Refused
+from zbackup.model.long_value import CHUNK
 from zbackup.model.record import (
-    CHUNK,
     PREFIX,
     Record,
     from_properties,

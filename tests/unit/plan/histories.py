@@ -69,6 +69,13 @@ gaps = st.one_of(
     st.timedeltas(timedelta(minutes=1), timedelta(hours=12)),
     st.timedeltas(timedelta(hours=1), timedelta(days=40)),
 )
+# Built once: to build a strategy costs several times what it costs to draw from one.
+file_steps = st.integers(0, 3)
+log_events = st.sampled_from(["purge", "keep", "keep", "keep", "keep", "reset", "unknown"])
+purposes = st.sampled_from(["base", "base", "base", "log"])
+lags = st.sampled_from([timedelta(), timedelta(), timedelta(minutes=3), timedelta(hours=2)])
+spoilings = st.sampled_from(["good"] * 8 + ["lacking", "condemned", "unfinished", "moved", "clock"])
+clock_errors = st.timedeltas(timedelta(days=-90), timedelta(days=90))
 
 
 @st.composite
@@ -78,8 +85,8 @@ def sound_histories(draw: st.DrawFn, most: int = 25) -> History:
     at, identity, first, file = NOON, 0, 1, 1
     for number in range(1, draw(st.integers(0, most)) + 1):
         at += draw(gaps)
-        file += draw(st.integers(0, 3))
-        match draw(st.sampled_from(["purge", "keep", "keep", "keep", "keep", "reset", "unknown"])):
+        file += draw(file_steps)
+        match draw(log_events):
             case "purge":
                 first = draw(st.integers(first, file))
                 if backups and first > _last_file(backups[-1]):
@@ -89,11 +96,14 @@ def sound_histories(draw: st.DrawFn, most: int = 25) -> History:
             case "unknown":
                 backups.append(made(number, at, log=("", 0, 0)))
                 continue
-        purpose = draw(st.sampled_from(["base", "base", "base", "log"]))
-        lag = draw(st.sampled_from([timedelta(), timedelta(), timedelta(minutes=3), timedelta(hours=2)]))
+        purpose = draw(purposes)
+        lag = draw(lags)
         log = (f"log {identity}", first, file)
         backups.append(made(number, at, as_of=at - lag, log=log, purpose=purpose))
     return History(backups, at + draw(gaps))
+
+
+all_sound = sound_histories()
 
 
 def _last_file(backup: Backup) -> int:
@@ -104,10 +114,10 @@ def _last_file(backup: Backup) -> int:
 @st.composite
 def histories(draw: st.DrawFn, *, clocks_are_right: bool = False) -> History:
     """The same with remains, unfinished backups, foreign ones, and a clock that was wrong now and then."""
-    sound = draw(sound_histories())
+    sound = draw(all_sound)
     backups = []
     for one in sound.backups:
-        match draw(st.sampled_from(["good"] * 8 + ["lacking", "condemned", "unfinished", "moved", "clock"])):
+        match draw(spoilings):
             case "lacking":
                 backups.append(lacking_one(one))
             case "condemned":
@@ -119,7 +129,7 @@ def histories(draw: st.DrawFn, *, clocks_are_right: bool = False) -> History:
                 snapshots = tuple(replace(s, dataset="other/" + s.dataset) for s in one.snapshots)
                 backups.append(replace(one, snapshots=snapshots))
             case "clock" if not clocks_are_right:
-                taken = one.record.taken + draw(st.timedeltas(timedelta(days=-90), timedelta(days=90)))
+                taken = one.record.taken + draw(clock_errors)
                 backups.append(replace(one, record=replace(one.record, taken=taken)))
             case _:
                 backups.append(one)
@@ -146,14 +156,17 @@ def blocked(backup: Backup, why: str = "the binlog leaves databases out (binlog_
     return replace(backup, record=replace(backup.record, server=facts))
 
 
+gap_kinds = st.sampled_from(["whole"] * 5 + ["log", "data"])
+one_in_four = st.integers(0, 3)
+
+
 @st.composite
 def histories_with_gaps_in_the_log(draw: st.DrawFn) -> History:
     """Sound ones in which the log was not whole now and then, or the data alone was not."""
-    sound = draw(sound_histories())
-    kinds = st.sampled_from(["whole"] * 5 + ["log", "data"])
+    sound = draw(all_sound)
     found = []
     for one in sound.backups:
-        match draw(kinds) if one.record.log_id else "whole":
+        match draw(gap_kinds) if one.record.log_id else "whole":
             case "log":
                 one = blocked(one)
             case "data":
@@ -165,11 +178,11 @@ def histories_with_gaps_in_the_log(draw: st.DrawFn) -> History:
 @st.composite
 def histories_with_replay_stops(draw: st.DrawFn) -> History:
     """Sound ones in whose log there is, just before a backup now and then, what cannot be replayed."""
-    sound = draw(sound_histories())
+    sound = draw(all_sound)
     found: list[Backup] = []
     for one in sound.backups:
         before = [b for b in found if b.record.log_id == one.record.log_id != ""]
-        if before and before[-1].record.log_to != one.record.log_to and draw(st.integers(0, 3)) == 0:
+        if before and before[-1].record.log_to != one.record.log_to and draw(one_in_four) == 0:
             end = one.record.log_to
             done = Transaction(
                 start=end.replace(":100", ":50"), end=end, committed=one.record.as_of or one.record.taken

@@ -35,6 +35,14 @@ REAL = 1000
 """Real backups have smaller numbers (createtxg)."""
 
 
+purposes = st.sampled_from(["base", "base", "log"])
+files, counters = st.integers(0, 60), st.integers(0, REAL)
+readings = st.none() | st.builds(
+    Reading, st.sampled_from(["here", "there"]), st.floats(0, 1e9), st.booleans()
+)
+above = st.sampled_from(["", "", "other/"])
+
+
 @st.composite
 def forged(draw: st.DrawFn, real: Sequence[Backup], now: datetime) -> list[Backup]:
     """Whatever somebody may add who can only add: it arrives later, and says what he likes."""
@@ -44,7 +52,6 @@ def forged(draw: st.DrawFn, real: Sequence[Backup], now: datetime) -> list[Backu
     edges = [e for b in real for e in (b.record.taken, b.record.as_of, b.record.complete_to) if e]
     moments = times | st.sampled_from([now, now - timedelta(days=8), *edges])
     logs = st.sampled_from(["", "own", *{b.record.log_id for b in real}])
-    files = st.integers(0, 60)
     found = []
     for number in range(REAL, REAL + draw(st.integers(1, 5))):
         backup = made(number, draw(moments), log=(draw(logs), draw(files), draw(files)))
@@ -52,19 +59,13 @@ def forged(draw: st.DrawFn, real: Sequence[Backup], now: datetime) -> list[Backu
             backup.record,
             as_of=draw(moments),
             complete_to=draw(moments),
-            purpose=draw(st.sampled_from(["base", "base", "log"])),
+            purpose=draw(purposes),
             server_uuid=draw(st.sampled_from([backup.record.server_uuid, "another"])),
-            clock=draw(
-                st.none()
-                | st.builds(Reading, st.sampled_from(["here", "there"]), st.floats(0, 1e9), st.booleans())
-            ),
+            clock=draw(readings),
         )
-        snapshots = [
-            replace(s, dataset=draw(st.sampled_from(["", "", "other/"])) + s.dataset)
-            for s in backup.snapshots
-        ]
+        snapshots = [replace(s, dataset=draw(above) + s.dataset) for s in backup.snapshots]
         if draw(st.booleans()):  # its first part lay there for long
-            snapshots[0] = replace(snapshots[0], createtxg=draw(st.integers(0, REAL)), dataset="own")
+            snapshots[0] = replace(snapshots[0], createtxg=draw(counters), dataset="own")
         found.append(Backup(record=record, snapshots=tuple(snapshots)))
     return found
 

@@ -38,16 +38,20 @@ def plan(target: BeforeTransaction, backups: list[Backup], base: str = "") -> Re
     return plan_before(target, NOW, backups, BERLIN, base=base)
 
 
+names, growths = st.sampled_from(["a", "a", "b"]), st.integers(0, 20)
+kinds = st.sampled_from(["good", "good", "log", "incomplete"])
+
+
 @st.composite
 def logs(draw: st.DrawFn, spoilt: bool = True) -> list[Backup]:
     """Backups as they come to be: each log only grows, and only loses its beginning; some are spoilt."""
     made: list[Backup] = []
     ends = {"a": (0, 0), "b": (0, 0)}
     for number in range(1, draw(st.integers(0, 8)) + 1):
-        log = draw(st.sampled_from(["a", "a", "b"]))
-        last = ends[log][1] + draw(st.integers(0, 20))
+        log = draw(names)
+        last = ends[log][1] + draw(growths)
         ends[log] = (draw(st.integers(ends[log][0], last)), last)
-        kind = draw(st.sampled_from(["good", "good", "log", "incomplete"])) if spoilt else "good"
+        kind = draw(kinds) if spoilt else "good"
         one = held(number, *ends[log], log, purpose="log" if kind == "log" else "base")
         made.append(lacking_one(one) if kind == "incomplete" else one)
     return draw(st.permutations(made))

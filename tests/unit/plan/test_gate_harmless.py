@@ -34,15 +34,21 @@ NASTY = [
 ]
 
 
+commands = st.sampled_from(APPENDING + READING + DESTROYING)
+changes, widths = st.integers(1, 3), st.integers(0, 1)
+words_put_in = st.sampled_from(WORDS + NASTY) | st.text(max_size=12)
+all_powers = st.sampled_from([APPEND, READ, ALL])
+
+
 @given(st.data())
 def test_whatever_is_changed_in_a_command_it_stays_harmless_or_is_refused(data: st.DataObject) -> None:
-    words = shlex.split(data.draw(st.sampled_from(APPENDING + READING + DESTROYING)))
-    for _ in range(data.draw(st.integers(1, 3))):
+    words = shlex.split(data.draw(commands))
+    for _ in range(data.draw(changes)):
         where = data.draw(st.integers(0, len(words)))
-        word = data.draw(st.sampled_from(WORDS + NASTY) | st.text(max_size=12))
-        width = data.draw(st.integers(0, 1))
+        word = data.draw(words_put_in)
+        width = data.draw(widths)
         words[where : where + width] = [word]
-    powers = data.draw(st.sampled_from([APPEND, READ, ALL]))
+    powers = data.draw(all_powers)
     order = allowed(shlex.join(words), powers)
     if order is not None:
         assert list(order.argv) == words

@@ -6,8 +6,8 @@ import pytest
 
 from tests.unit.plan.test_gate import APPEND, FULL, READ, ROOT, allowed, policy
 from zbackup.model.errors import Refused
-from zbackup.model.record import PREFIX
-from zbackup.model.shipping import COMMITTED, commit_properties
+from zbackup.model.record import MOST_MEMBERS, PREFIX
+from zbackup.model.shipping import COMMITTED, LONG_PARTS, PARTS, commit_properties
 from zbackup.plan.ship.gate import Order, require_below, still_to_mark
 
 
@@ -53,6 +53,26 @@ def test_every_property_of_a_commit_passes() -> None:
     properties = commit_properties(FULL, [1, 2], "2026-01-01T00:00:00+00:00")
     line = ["zfs", "set", *(f"{k}={v}" for k, v in properties.items()), ONE]
     assert allowed(shlex.join(line), APPEND) is not None
+
+
+def test_every_property_of_a_commit_of_as_many_parts_as_there_may_be_passes() -> None:
+    properties = commit_properties(FULL, [2**64 - 1] * MOST_MEMBERS, "2026-01-01T00:00:00+00:00")
+    assert list(properties)[-1] == COMMITTED and PARTS not in properties and set(LONG_PARTS) < set(properties)
+    for key, value in properties.items():
+        assert allowed(shlex.join(["zfs", "set", f"{key}={value}", ONE]), APPEND) is not None
+
+
+@pytest.mark.parametrize("behind", [f".{len(LONG_PARTS) - 1}", ".00", ".x", ".parts.parts", ".", "_", ":0"])
+def test_no_other_property_called_like_that_passes(behind: str) -> None:
+    assert allowed(shlex.join(["zfs", "set", f"{LONG_PARTS[-1]}=1", ONE]), APPEND) is not None
+    assert allowed(shlex.join(["zfs", "set", f"{PARTS}{behind}=1", ONE]), APPEND) is None
+
+
+def test_what_it_consists_of_is_not_changed_either_once_it_is_committed() -> None:
+    order = allowed(shlex.join(["zfs", "set", f"{LONG_PARTS[1]}=1", ONE]), APPEND)
+    assert order is not None
+    with pytest.raises(Refused, match="is committed"):
+        still_to_mark(order, {ONE: {COMMITTED: "yesterday", PARTS: "[]"}})
 
 
 SAYS = (

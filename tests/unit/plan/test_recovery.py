@@ -27,14 +27,18 @@ BERLIN = ZoneInfo("Europe/Berlin")
 NOW = at(1000)
 
 
+kinds = st.sampled_from(["good", "good", "good", "unfinished", "incomplete", "log"])
+seconds = st.integers(0, 30)
+
+
 @st.composite
 def histories(draw: st.DrawFn) -> list[Backup]:
     """Backups as they come to be: each reaches at least as far as the one before; some are spoilt."""
     made, reached = [], 0.0
     for number in range(1, draw(st.integers(0, 7)) + 1):
-        as_of = reached + draw(st.integers(0, 30))
-        reached = as_of + draw(st.integers(0, 30))
-        kind = draw(st.sampled_from(["good", "good", "good", "unfinished", "incomplete", "log"]))
+        as_of = reached + draw(seconds)
+        reached = as_of + draw(seconds)
+        kind = draw(kinds)
         ends = (None, None) if kind == "unfinished" else (as_of, reached)
         one = backup(number, *ends, purpose="log" if kind == "log" else "base")
         made.append(lacking_one(one) if kind == "incomplete" else one)

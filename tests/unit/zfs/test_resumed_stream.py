@@ -97,6 +97,9 @@ def rest(stream: bytes, where: ResumePoint, size: int = 1000, start: int = 0) ->
     return b"".join(bytes(some) for some in resumed(head, where, source))
 
 
+eight_bytes, repeats, writes = st.binary(min_size=8, max_size=8), st.integers(1, 40), st.integers(0, 4)
+
+
 @st.composite
 def contents(draw: st.DrawFn) -> list[bytes]:
     records = []
@@ -104,8 +107,8 @@ def contents(draw: st.DrawFn) -> list[bytes]:
         records.append(an_object(number))
         if draw(st.booleans()):
             records.append(free(number, 1 << 40))
-        for nth in range(draw(st.integers(0, 4))):
-            data = draw(st.binary(min_size=8, max_size=8)) * draw(st.integers(1, 40))
+        for nth in range(draw(writes)):
+            data = draw(eight_bytes) * draw(repeats)
             records.append(write(number, nth * 4096, data))
     return records
 

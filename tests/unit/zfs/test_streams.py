@@ -1,19 +1,29 @@
 """Output of zfs around streams, and the commands of both ends."""
 
+import shlex
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.samples import PLAIN
 from zbackup.model.shipping import (
+    LONG_PARTS,
+    PARTS,
     Origin,
     Partial,
     ReceivedSnapshot,
     bookmark_name,
     bookmarked,
+    commit_properties,
+    copy_of,
     hold_tag,
     holder_of,
 )
+from zbackup.plan.ship.gate import LONGEST
 from zbackup.zfs.streams import (
+    LIGHT_COLUMNS,
     MOST_AT_ONCE,
     Token,
     ZfsStreams,
@@ -116,6 +126,58 @@ def test_properties_are_set_in_their_order_in_commands_that_are_short_enough(wan
     for piece in pieces:
         size = sum(len(key.encode()) + len(value.encode()) for key, value in piece)
         assert len(piece) <= 1 or size <= MOST_AT_ONCE
+
+
+GUIDS = tuple(range(2**64 - 400, 2**64))
+MANY = commit_properties(PLAIN, GUIDS, "2026-11-21")
+
+
+def listed(properties: dict[str, str], columns: str) -> str:
+    """What `zfs list` says of the first snapshot of the backup that has these properties."""
+    known = {"name": "v/shop/db@s", "guid": str(GUIDS[0]), "encryption": "off"} | properties
+    return "\t".join(known.get(column, "-") for column in columns.split(",")) + "\n"
+
+
+def test_what_a_backup_of_400_datasets_consists_of_is_found_by_one_command_more() -> None:
+    assert max(len(value) for value in MANY.values()) <= 8191
+    asked = []
+
+    def runner(argv: Sequence[str], *, mutates: bool = True, timeout: float = 600) -> str:
+        asked.append(argv)
+        columns = argv[argv.index("-o") + 1]
+        dataset = "v/shop/db\t1\toff\t-\t-\t-\t-\n" if columns == LIGHT_COLUMNS else ""
+        return dataset + listed(MANY, columns)
+
+    (found,) = ZfsStreams(runner).target_datasets("v/shop")
+    assert found.copies == (
+        ReceivedSnapshot(name="s", guid=GUIDS[0], backup=PLAIN.backup, parts=GUIDS, marked=True),
+    )
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize("lost", [name for name in LONG_PARTS if name in MANY])
+def test_without_one_of_its_pieces_it_is_none(lost: str) -> None:
+    left = {key: value for key, value in MANY.items() if key != lost}
+    assert (copy_of("s", 1, MANY).parts, copy_of("s", 1, left).parts) == (GUIDS, ())
+
+
+def test_who_knows_one_property_only_sees_no_commit() -> None:
+    assert PARTS not in MANY
+
+
+def test_so_many_snapshots_are_marked_by_commands_that_pass_a_gate_and_each_is_committed_last() -> None:
+    marked = [f"v/shop/{'d' * 150}{n:05}@s" for n in range(3000)]
+    written: dict[str, list[str]] = {name: [] for name in marked}
+
+    def runner(argv: Sequence[str], *, mutates: bool = True, timeout: float = 600) -> str:
+        assert len(shlex.join(argv)) <= LONGEST
+        for name in (word for word in argv if "@" in word):
+            written[name] += [word.partition("=")[0] for word in argv if "=" in word]
+        return ""
+
+    properties = commit_properties(PLAIN, range(2**63, 2**63 + 3000), "2026-11-21")
+    ZfsStreams(runner).mark(marked, properties)
+    assert all(keys == list(properties) for keys in written.values())
 
 
 names = st.from_regex(r"[a-z0-9][a-z0-9_.-]{0,39}", fullmatch=True)

@@ -3,14 +3,12 @@
 PREFIX/INSTANCE/log/SERVER/EPOCH.writer who archives that epoch; put if there is none
 PREFIX/INSTANCE/log/SERVER/KEY/CHUNK    see model.archive for SERVER (server_key), KEY and CHUNK
 
-An object is one line of JSON, which says how it is stored, and then the bytes: compressed, and encrypted
-where streams are. What is encrypted is bound to its own name: it opens in no other's place. Small objects of
-one file are folded into larger ones now and then, where they may be deleted; as names say which bytes are
-inside, those that are left over by a fold that was cut short are seen to be covered.
+What an object is made of is said in `log_objects`. Small ones of one file are folded into larger ones now and
+then, where they may be deleted; as names say which bytes are inside, those that are left over by a fold that
+was cut short are seen to be covered.
 """
 
 import hashlib
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,14 +16,10 @@ from datetime import datetime
 from itertools import groupby
 from typing import Final
 
-import zstandard
-
 from zbackup.destinations.archived_bytes import Gone, listed_again
 from zbackup.destinations.s3.client import Bucket
-from zbackup.destinations.s3.encryption import NONCE, TAG, DataKey, Scope, data_key, new_data_key
-from zbackup.destinations.s3.manifest_schema import Envelope
+from zbackup.destinations.s3.log_objects import MOST_AROUND, LogObjects
 from zbackup.destinations.s3.settings import StorageSettings
-from zbackup.model import bounds
 from zbackup.model.archive import (
     CLAIM,
     MOST_CHUNK,
@@ -45,9 +39,6 @@ SMALL: Final = 1 << 20
 """Bytes of an append that is worth being folded with others."""
 FOLD_AT: Final = 256
 """Small objects in a row that are folded; what there are when a file is closed are, too."""
-LEVEL: Final = 1
-_LONGEST_HEAD: Final = 4096
-_AROUND: Final = _LONGEST_HEAD + NONCE + TAG + (1 << 16)
 _TOLD: Final = 20
 _MOST_CLAIM: Final = 1000
 _CLAIM: Final = re.compile(rf"[^/]{{1,64}}/[0-9]{{8}}{re.escape(CLAIM)}")
@@ -73,7 +64,10 @@ class S3Logs:
     _known: dict[str, list[_Object]] = field(default_factory=dict)
     _unfoldable: dict[str, int] = field(default_factory=dict)
     """By key, up to where a file's small objects could not be folded."""
-    _keys: dict[str, tuple[DataKey, Envelope]] = field(default_factory=dict)
+    _stored: LogObjects = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._stored = LogObjects(self.root, self.storing)
 
     def archived(self) -> ArchiveInventory:
         """See destinations.base.Archiving."""
@@ -194,7 +188,7 @@ class S3Logs:
     # one object
 
     def _put(self, file: LogFileId, chunk: Chunk, data: bytes) -> int:
-        body = self._encrypted(file, chunk, data)
+        body = self._stored.written(file, chunk, data)
         stored = self.bucket.put_new(f"{self._of(file)}{chunk}", body)
         # What a run stored that was cut is encrypted with another key, and the same otherwise.
         if not stored and self._get(file, chunk) != data:
@@ -223,57 +217,14 @@ class S3Logs:
             )
         raise why or AssertionError("there is one at least")
 
-    def _encrypted(self, file: LogFileId, chunk: Chunk, data: bytes) -> bytes:
-        squeezed = zstandard.ZstdCompressor(level=LEVEL, write_content_size=True).compress(data)
-        compression = "zstd" if len(squeezed) < len(data) else "none"
-        content = squeezed if compression == "zstd" else data
-        head: dict[str, object] = {"version": 1, "compression": compression, "encryption": None}
-        if not self.storing.encrypts_new:
-            return _line(head) + content
-        key, envelope = self._new_key(file.server)
-        own = DataKey(key.key, _name(file, chunk, compression))
-        room = bytearray(NONCE + len(content) + TAG)
-        room[NONCE:-TAG] = content
-        with memoryview(room) as view:
-            own.encrypt(0, True, view, hashlib.sha256(content).digest())
-        head["encryption"] = {"key_id": envelope.key_id, "wrapped": envelope.wrapped}
-        return _line(head) + bytes(room)
-
     def _get(self, file: LogFileId, chunk: Chunk) -> bytes:
         """The bytes; whether they are the right ones their hash tells. Raise VerificationFailed."""
         where = f"{self.address}: {file}, bytes {chunk.begin} to {chunk.end}"
         try:
-            found = self.bucket.get(f"{self._of(file)}{chunk}", MOST_CHUNK + _AROUND)
+            found = self.bucket.get(f"{self._of(file)}{chunk}", MOST_CHUNK + MOST_AROUND)
         except NotFound as gone:
             raise Gone(f"{where}: taken away meanwhile") from gone
-        compression, envelope, at = _head(bytes(found[:_LONGEST_HEAD]), where)
-        with memoryview(found)[at:] as content:
-            if envelope is None:
-                if self.storing.signed_only:
-                    raise VerificationFailed(f"{where} is not encrypted, and may be anybody's")
-                return _plain(bytes(content), compression, chunk, where)
-            try:
-                key = data_key(self.storing.keys, envelope, self._scope(file.server))
-            except Refused as other:
-                # Anybody can have put it there who may add; where all need that key, this is what is said.
-                raise VerificationFailed(f"{where}: {other}") from other
-            if key is None or len(content) < NONCE + TAG:
-                raise VerificationFailed(f"{where} is damaged")
-            own = DataKey(key.key, _name(file, chunk, compression))
-            opening = own.opening(0, True, bytes(content[:NONCE]))
-            opening.decrypt(content[NONCE:-TAG])
-            opening.end(bytes(content[-TAG:]))
-            return _plain(bytes(content[NONCE:-TAG]), compression, chunk, where)
-
-    def _new_key(self, server: str) -> tuple[DataKey, Envelope]:
-        if self.storing.keys is None:
-            raise AssertionError("who has no key encrypts nothing")
-        if server not in self._keys:
-            self._keys[server] = new_data_key(self.storing.keys, self._scope(server))
-        return self._keys[server]
-
-    def _scope(self, server: str) -> Scope:
-        return Scope(about=f"the log of {server}", root=self.root, server=server)
+        return self._stored.opened(file, chunk, found, where)
 
     # folding
 
@@ -359,39 +310,3 @@ def _archived(file: LogFileId, objects: Sequence[_Object]) -> ArchivedFile | Non
 def _end(chunk: Chunk) -> tuple[int, str, object, bool]:
     """The same of an append, and of what it was folded into."""
     return chunk.end, chunk.tail, chunk.read, chunk.closed
-
-
-def _name(file: LogFileId, chunk: Chunk, compression: str) -> str:
-    """Return the name that what is encrypted is bound to."""
-    return f"log {file.server}/{file.key}/{chunk} {compression}"
-
-
-def _line(head: dict[str, object]) -> bytes:
-    return json.dumps(head, separators=(",", ":"), sort_keys=True).encode() + b"\n"
-
-
-def _head(begin: bytes, where: str) -> tuple[str, Envelope | None, int]:
-    """Compression, encryption, and where the content begins."""
-    line, newline, _ = begin.partition(b"\n")
-    try:
-        row = bounds.from_json(line.decode("ascii"))
-        if not newline or not isinstance(row, dict) or row.get("version") != 1:
-            raise ValueError("another version's")
-        compression, encryption = row["compression"], row["encryption"]
-        if compression not in ("zstd", "none"):
-            raise ValueError("an unknown compression")
-        envelope = Envelope.model_validate(encryption) if encryption is not None else None
-    except (ValueError, KeyError) as strange:
-        raise VerificationFailed(f"{where} is no part of a log that can be read here") from strange
-    return compression, envelope, len(line) + 1
-
-
-def _plain(content: bytes, compression: str, chunk: Chunk, where: str) -> bytes:
-    if compression == "none":
-        return content
-    try:
-        if zstandard.get_frame_parameters(content).content_size != chunk.size:
-            raise VerificationFailed(f"{where} is of another size")
-        return zstandard.ZstdDecompressor().decompress(content, max_output_size=chunk.size)
-    except zstandard.ZstdError as damaged:
-        raise VerificationFailed(f"{where} is damaged: {damaged}") from damaged

@@ -37,7 +37,8 @@ from zbackup.jobs.switch.steps import (
 from zbackup.model.clone import Clone
 from zbackup.model.errors import DatabaseError, Refused, ZbackupError
 from zbackup.model.event_log import log
-from zbackup.model.record import CHUNK, Record
+from zbackup.model.long_value import CHUNK
+from zbackup.model.record import Record
 from zbackup.model.server import ServerFacts
 from zbackup.model.switch import Outcome, Service, Switch
 

@@ -17,7 +17,7 @@ from zbackup.model.archive_order import LOG, LOG_COMMAND, LogOrder, parse_log_or
 from zbackup.model.errors import Refused
 from zbackup.model.record import PREFIX, PROPERTIES
 from zbackup.model.retention import CONDEMNED
-from zbackup.model.shipping import COMMITTED, CONTAINER, PARTS, RECEIVED
+from zbackup.model.shipping import COMMITTED, CONTAINER, LONG_PARTS, PARTS, RECEIVED
 
 LONGEST = 120_000
 """Characters of a command; what is passed on must fit into one argument list (execve(2))."""
@@ -43,6 +43,7 @@ _TYPES = re.compile(r"(?:filesystem|volume|snapshot|bookmark)(?:,(?:filesystem|v
 _SOURCES = re.compile(r"(?:local|received)(?:,(?:local|received))*")
 _TOKEN = re.compile(r"[0-9a-f]+(?:-[0-9a-f]+){2,3}")
 _MARKS = re.compile(rf"{PREFIX}(?P<name>[a-z_]+)(?:\.(?:parts|[0-9]{{1,3}}))?")
+_OF_COMMIT = frozenset({COMMITTED, PARTS, *LONG_PARTS})
 _LONGEST_NAME, _LONGEST_VALUE = 255, 8191
 
 _VALUES: Mapping[str, re.Pattern[str]] = {
@@ -222,7 +223,7 @@ def _marking(words: tuple[str, ...], policy: Policy) -> Order:
     for word in words[2:number]:
         key, _, value = word.partition("=")
         mark = _MARKS.fullmatch(key)
-        known = mark is not None and (mark["name"] in PROPERTIES or key in (COMMITTED, PARTS))
+        known = mark is not None and (mark["name"] in PROPERTIES or key in _OF_COMMIT)
         known = known or (key == CONDEMNED and "destroy" in policy.powers)
         if not known or not value or len(value.encode()) > _LONGEST_VALUE:
             raise _refused(f"zfs set {_shown(key)}")
