@@ -240,7 +240,7 @@ def _plan_lines(about: str, ctx: Context, found: ShipPreview, plan: ShipPlan) ->
         case UpToDate(newest):
             return [f"{about}: {_up_to_date(newest.name if newest else None)}"]
         case NeedsInitial(datasets):
-            return [f"{about}: nothing is there yet; --initial would send all of {', '.join(datasets)}"]
+            return [f"{about}: no copy is there; --initial would send all of {', '.join(datasets)}"]
         case Divergence():
             return [f"{about}: {diverged_text(ctx.instance, found.destination, plan)}"]
 

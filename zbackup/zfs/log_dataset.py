@@ -30,9 +30,12 @@ class LogDataset:
         """Return where it is mounted; None when there is no such dataset.
 
         Where it is not mounted, root mounts it: who made it was killed before, or its key came late after a
-        start. Raise Refused when it cannot be.
+        start. Raise Refused when it cannot be, and for what was not made to be mounted: below the root of a
+        key that may only add, that has received what was sent under this name, and nobody mounts it.
         """
         found = self._mounted()
+        if found == "" and (canmount := self._value("canmount")) != _SETTINGS["canmount"]:
+            raise Refused(f"{self.name} is no log archive's, and not mounted: its canmount is {canmount}")
         if found == "" and os.geteuid() == 0:
             with suppress(CommandFailed):
                 self._zfs("mount", self.name)
@@ -54,6 +57,9 @@ class LogDataset:
             return None
         mounted, mountpoint, *_ = [*said.split("\n"), "", ""]
         return mountpoint if mounted == "yes" and mountpoint.startswith("/") else ""
+
+    def _value(self, setting: str) -> str:
+        return self._zfs("get", "-Hp", "-o", "value", setting, "--", self.name, mutates=False).strip()
 
     def prepared(self) -> Path:
         """The same, made if it is not there, which only root can. Raise Refused, saying how, where not."""

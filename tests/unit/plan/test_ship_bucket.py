@@ -17,7 +17,7 @@ from zbackup.plan.ship.ship import (
     plan_ship,
 )
 
-NAME = "tank/a"
+NAME, OTHER = "tank/a", "tank/b"
 
 
 def copy(backup: Backup, *, marked: bool = True) -> ReceivedSnapshot:
@@ -134,3 +134,22 @@ def test_where_no_stream_makes_a_copy_any_more_a_full_one_is_allowed_beside_them
     backup = world.take()
     assert plan(world, [backup], line()) == NeedsInitial((NAME,))
     assert sent(plan(world, [backup], line(), initial=True)) == [(guid(backup), None)]
+
+
+def test_nor_goes_one_unasked_where_another_dataset_has_its_copies() -> None:
+    world = World(names=[NAME, OTHER])
+    first, second = world.take(), world.take()
+    one, two = ({s.dataset: s for s in b.snapshots} for b in (first, second))
+    kept = ReceivedSnapshot(name=one[OTHER].name, guid=one[OTHER].guid)
+    there = TargetDataset(name=OTHER, copies=(kept,), bases=(kept.guid,), restartable=True)
+
+    def planned(*targets: TargetDataset, initial: bool = False) -> ShipPlan:
+        inventory = Inventory(address="s3://bucket", datasets=(there, *targets))
+        return plan_ship([second], world.sources(), inventory, {}, initial=initial)
+
+    both = [(two[NAME].guid, None), (two[OTHER].guid, kept.guid)]
+    assert planned(line()) == NeedsInitial((NAME,))
+    assert sent(planned(line(), initial=True)) == both
+    # A dataset that is new in the instance goes along, and so does a stream that was begun.
+    assert sent(planned()) == both
+    assert sent(planned(line(partial=two[NAME].guid))) == both

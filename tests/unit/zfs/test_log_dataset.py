@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from zbackup.model.errors import CommandFailed, Refused
+from zbackup.model.shipping import CONTAINER, RECEIVED
 from zbackup.zfs.log_dataset import LogDataset
 
 NAME = "tank/b/shop/log"
@@ -19,6 +20,7 @@ class Pool:
         self.directory = directory
         self.datasets: dict[str, bool] = {"tank": True, "tank/b": True}
         self.mountable = True
+        self.canmount = "on"
         self.changes = 0
         self.killed_at = 0
 
@@ -38,6 +40,8 @@ class Pool:
             if not self.mountable:
                 raise CommandFailed(argv, 1, f"cannot mount '{name}': encryption key not loaded")
             self.datasets[name] = True
+        elif verb == "get" and "canmount" in argv:
+            return f"{self.canmount}\n"
         elif verb == "get":
             return f"{'yes' if self.datasets[name] else 'no'}\n{self.directory}\n"
         return name
@@ -85,3 +89,18 @@ def test_what_is_read_only_is_told_to_be_that(pool: Pool, monkeypatch: pytest.Mo
     monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_RDONLY))
     with pytest.raises(Refused, match=f"is read-only: as root, zfs set readonly=off {NAME}"):
         archive(pool).prepared()
+
+
+@pytest.mark.parametrize("canmount", ["noauto", "off"])
+def test_what_was_received_under_its_name_is_not_mounted(pool: Pool, canmount: str) -> None:
+    """Below the root of a key that may only add: ROOT/HOST/INSTANCE/log may be sent, and asked for then."""
+    assert {RECEIVED["canmount"], CONTAINER["canmount"]} == {"noauto", "off"}
+    pool.datasets[NAME], pool.canmount = False, canmount
+    for asked in (archive(pool).directory, archive(pool).prepared):
+        with pytest.raises(
+            Refused, match=f"is no log archive's, and not mounted: its canmount is {canmount}"
+        ):
+            asked()
+    assert not pool.changes and not pool.datasets[NAME]
+    pool.datasets[NAME] = True  # an administrator did it
+    assert archive(pool).directory() == pool.directory

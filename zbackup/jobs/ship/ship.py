@@ -229,7 +229,7 @@ def _require_plan(ctx: Context, destination: ShipDestination, plan: ShipPlan) ->
             raise Diverged(diverged_text(ctx.instance, destination, plan))
         case NeedsInitial(datasets):
             raise Refused(
-                f"nothing of {', '.join(datasets)} is at {destination.adapter.address} yet, and a first copy "
+                f"no copy of {', '.join(datasets)} is at {destination.adapter.address}, and a first one "
                 f"sends all of it: zbackup ship {ctx.instance} {destination.name} --initial"
             )
 

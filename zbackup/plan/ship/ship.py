@@ -7,6 +7,7 @@ roll back: what has nothing in common with the source is said to have diverged, 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from zbackup.model.backup import Backup
 from zbackup.model.shipping import (
@@ -68,7 +69,7 @@ class UpToDate:
 
 @dataclass(frozen=True, slots=True)
 class NeedsInitial:
-    """Nothing is there yet, and nobody allowed a full stream of these datasets."""
+    """Nothing of these datasets is there that a stream could go on from, and nobody allowed a full one."""
 
     datasets: tuple[str, ...]
 
@@ -137,11 +138,19 @@ def plan_ship(
         return problem
     if not initial and not any(t.there or t.partial for t in mine):
         return NeedsInitial(tuple(t.dataset.name for t in mine))
+    lost = {t.target for t in mine if t.restartable and not t.there and t.partial is None}
     steps = [step for b in wanted for step in _of_backup(b, tracks, inventory)]
+    if not initial and (again := [s.snapshot.dataset for s in steps if _is_begun_in(s, lost)]):
+        return NeedsInitial(tuple(dict.fromkeys(again)))
     if steps:
         return Steps(tuple(steps))
     committed = inventory.committed
     return UpToDate(next((b for b in reversed(wanted) if b.record.backup in committed), None))
+
+
+def _is_begun_in(step: Step, lost: set[str]) -> TypeGuard[Send]:
+    """A full stream into one of the targets whose streams make no copy any more: their beginning is gone."""
+    return isinstance(step, Send) and step.origin is None and step.part.dataset in lost
 
 
 def _track(dataset: SourceDataset, inventory: Inventory, resumable: Mapping[str, int]) -> _Track:

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.engines.mongodb.recovered import SERVING, Story, ts
 from zbackup.engines.mongodb.recovery import adopt as module
 from zbackup.model.cloning import Adoption, Login, PrivateServer
-from zbackup.model.errors import Refused
+from zbackup.model.errors import Refused, VerificationFailed
 
 LOGIN = Login("dev", "secret")
 
@@ -17,6 +17,7 @@ LOGIN = Login("dev", "secret")
 @pytest.fixture
 def story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Story:
     made = Story(tmp_path, monkeypatch)
+    made.base_record = made.unlocked(4)
     made.base.sure = ts(3)
     made.base.indexes = {"shop.orders": ["_id_", "n_1"]}
     made.base.unfinished = {"n_1"}
@@ -35,7 +36,8 @@ def adopted(story: Story, **how: Any) -> list[str]:
 
 def test_a_member_has_all_that_its_oplog_is_sure_of_and_is_nobodys_member(story: Story) -> None:
     assert adopted(story) == [
-        *("make room", "start to replay", "shut down", "start to open", "shut down", "serve", "close"),
+        *("make room", "start to open", "shut down", "start to replay", "shut down"),
+        *("start to open", "shut down", "serve", "close"),
     ]
     assert story.numbers == [1, 2, 3]
     assert (story.server.disk.replica_set, story.server.disk.indexes) == ("", {"shop.orders": ["_id_"]})
@@ -75,7 +77,7 @@ def test_it_is_masked_where_nobody_else_comes_and_gets_its_accounts_then(story: 
         story.server.did.append("mask")
 
     did = adopted(story, login=LOGIN, prepare=prepare)
-    assert did[4:] == ["mask", "accounts of dev", "shut down", "serve", "close"]
+    assert did[6:] == ["mask", "accounts of dev", "shut down", "serve", "close"]
     assert ("masking", "on a socket that nobody else can reach") in story.progress.phases
 
 
@@ -86,4 +88,16 @@ def test_a_clone_whose_masking_fails_is_never_open(story: Story) -> None:
     prepare: Callable[[PrivateServer], None] = fails
     with pytest.raises(Refused, match="no"):
         adopted(story, prepare=prepare)
+    story.require_not_served()
+
+
+@pytest.mark.parametrize(
+    ("option", "where", "why"), [("ends_replay_at", 2, "ended at"), ("begins_replay_at", 1, "began at")]
+)
+def test_a_replay_that_did_not_do_what_it_had_to_makes_no_clone(
+    story: Story, option: str, where: int, why: str
+) -> None:
+    story.options = {option: ts(where)}
+    with pytest.raises(VerificationFailed, match=f"the replay {why}"):
+        adopted(story)
     story.require_not_served()

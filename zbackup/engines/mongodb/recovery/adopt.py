@@ -3,6 +3,7 @@
 from zbackup.engines.mongodb.clone.accounts import replace_accounts
 from zbackup.engines.mongodb.clone.clone_server import CloneServer
 from zbackup.engines.mongodb.clone.identity import forget_replica_set
+from zbackup.engines.mongodb.recovery.as_it_is import replay_own
 from zbackup.engines.mongodb.recovery.unfinished_indexes import drop_unfinished_indexes
 from zbackup.model.cloning import Adoption, PrivateServer
 from zbackup.model.errors import Refused
@@ -14,13 +15,12 @@ def adopt(server: CloneServer, adoption: Adoption, progress: Progress) -> None:
 
     A member's collections are on disk as of its last checkpoint, and newer only in its oplog. A plain start
     would leave it at that; so it replays its own oplog first, up to where that has no holes, as it would
-    after a crash.
+    after a crash. Raise VerificationFailed where it did not.
     """
     server.make_room()
     if "replica_set" in server.files.record.server and not adoption.recovered:
         progress.phase("recovering", f"the end of {server.files.record.called}")
-        with server.temporary("replay") as replayed:
-            replayed.shut_down()
+        replay_own(server)
     progress.phase("preparing the server")
     with server.temporary("open") as opened:
         connection = opened.connection
