@@ -27,7 +27,7 @@ from tests.odd.outcome import Moment
 from tests.odd.sql_server import ODD_DATADIR
 from tests.system.conftest import end_clones
 from tests.system.house import after_writing, local, now, utc, wait_until
-from tests.system.mongo_house import MongoHouse
+from tests.system.mongo_house import SMALL_JOURNAL_MB, MongoHouse
 
 THREADS, RATE = 2, 60.0
 BURST = 25
@@ -105,6 +105,7 @@ class MongoStory(Story):
             run_dir=self._home / "server",
             replica_set="odd" if self._row["members"] == "set" else "",
             auth=self._row["logins"] == "key",
+            journal_mb=SMALL_JOURNAL_MB,
             options=tuple(option for factor in self._row for option in self._level(factor).options),
             way=self._row["options"],
         )
