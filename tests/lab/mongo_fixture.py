@@ -40,6 +40,8 @@ class MongoSettings:
 
     `replica_set` "" means standalone. `auth` asks for logins, also among the members (one key for all);
     without it everybody may do everything. `oplog_mib` is how large the oplog may grow.
+    `journal_mb` is how large each file of the journal is made, 0: as mongod does, 100. Each start reads the
+    newest one a dozen times as a whole, though it is mostly empty.
     `options` are given to mongod last, `client` to each of our clients of it. `run_dir` must be short.
     """
 
@@ -50,6 +52,7 @@ class MongoSettings:
     replica_set: str = ""
     auth: bool = True
     oplog_mib: int = 200
+    journal_mb: int = 0
     options: tuple[str, ...] = ()
     client: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
@@ -80,6 +83,8 @@ class MongoSettings:
             "--wiredTigerCacheSizeGB=0.25",
             "--setParameter=diagnosticDataCollectionEnabled=false",
         ]
+        if self.journal_mb:
+            arguments += [f"--wiredTigerEngineConfigString=log=(file_max={self.journal_mb}MB)"]
         if self.replica_set:
             arguments += [f"--replSet={self.replica_set}", f"--oplogSize={self.oplog_mib}"]
         if self.auth:

@@ -95,6 +95,6 @@ CHOSEN: dict[str, dict[str, dict[str, str]]] = {
 USUAL: dict[str, tuple[str, ...]] = {
     "mysql-9.7": ("torn and encrypted", "snapshots out of sight", "a log without numbers"),
     "mariadb-10.11": ("links and notes in the log", "snapshots out of sight"),
-    "mongodb-6.0": ("nested and encrypted", "alone"),
+    "mongodb-6.0": ("nested and encrypted",),
 }
 """Those that `make test` tells: links, a torn tail, encryption, and what is refused."""

@@ -16,6 +16,9 @@ from tests.lab.mongo_fixture import (
 from tests.lab.pool import Dataset, Pool
 from tests.system.house import Zbackup
 
+SMALL_JOURNAL_MB = 10
+"""Starts of servers are most of what the tests cost."""
+
 
 class MongoHouse(Zbackup):
     """A mongod on a pool, and zbackup for it."""
@@ -55,9 +58,13 @@ class MongoHouse(Zbackup):
 def build(
     pool: Pool, home: Path, name: str = "data", data: Dataset | None = None, **more: Any
 ) -> MongoSettings:
-    """Of a mongod with its data in a directory of `data`, or of the pool's dataset with an odd name."""
+    """Of a mongod with its data in a directory of `data`, or of the pool's dataset with an odd name.
+
+    The files of its journal are small unless something else is asked for.
+    """
     datadir = (data or pool.data).mountpoint / name
-    return MongoSettings(datadir=datadir, run_dir=home / f"{name}-run", **more)
+    journal = {"journal_mb": SMALL_JOURNAL_MB}
+    return MongoSettings(datadir=datadir, run_dir=home / f"{name}-run", **(journal | more))
 
 
 def member(pool: Pool, name: str) -> tuple[MongoServer, str]:

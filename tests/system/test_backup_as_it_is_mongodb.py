@@ -91,19 +91,24 @@ def alone(pool: Pool) -> Iterator[Alone]:
 
 
 def test_each_backup_comes_back_by_its_name(alone: Alone) -> None:
-    for name, wanted in zip(alone.names, ({1}, {1, 2}), strict=True):
+    told = some([0, 1], 0)
+    for number, (name, wanted) in enumerate(zip(alone.names, ({1}, {1, 2}), strict=True)):
         before = alone.house.state()
         plan = alone.zb("restore", "--to-backup", name, "--dry-run", "--json").data
         assert (plan["to_backup"], plan["base"]["name"], plan["replay"]["transactions"]) == (name, name, 0)
         assert alone.house.state() == before
-        here = {"docs": "shop", "zbackup-20240501T080000Z": name}
-        words = typed("point-in-time-recovery-mongodb.md", "zbackup restore docs --to-backup", here)
-        assert alone.found(alone.zb(*words, "--name", "look", "--json")) == wanted
+        if number in told:
+            here = {"docs": "shop", "zbackup-20240501T080000Z": name}
+            words = typed("point-in-time-recovery-mongodb.md", "zbackup restore docs --to-backup", here)
+            assert alone.found(alone.zb(*words, "--name", "look", "--json")) == wanted
 
 
 def test_each_comes_back_by_its_own_moment_and_no_other_does(alone: Alone) -> None:
     first, second = (utc(b["as_of"]) for b in alone.house.backups())
-    for moment in (local(first), local(first.replace(microsecond=0))):
+    exact, rounded = local(first), local(first.replace(microsecond=0))
+    plan = alone.zb("restore", "--to", exact, "--dry-run", "--json").data
+    assert plan["base"]["name"] == alone.names[0]
+    for moment in some([exact, rounded], rounded):
         restored = alone.zb("restore", "--to", moment, "--name", "look", "--json")
         assert alone.found(restored) == {1}
     said = alone.zb("restore", "--to", local(first + (second - first) / 2), "-q").refused(9)

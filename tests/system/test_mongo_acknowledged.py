@@ -14,7 +14,8 @@ ROUNDS = 1
 
 @pytest.fixture(scope="module")
 def server(pool: Pool) -> Iterator[MongoServer]:
-    with start_single(build(pool, pool.home, replica_set="rs0")) as running:
+    # The journal is what this is about: it is as mongod makes it.
+    with start_single(build(pool, pool.home, replica_set="rs0", journal_mb=0)) as running:
         yield running
 
 

@@ -39,34 +39,30 @@ def whole(moment: datetime) -> datetime:
 
 
 def test_up_to_the_lock_from_the_locked_snapshot_itself(house: MongoHouse) -> None:
-    """Its oplog's end is marked as unsure, for mongod cannot note how far it is sure while it is locked."""
+    """Its oplog's end is marked as unsure, for mongod cannot note how far it is sure while it is locked.
+
+    Where nobody logs in, as where all users have certificates, which say nothing on a socket, nobody else
+    gets in.
+    """
     journal = house.home / "locked"
-    with mongo_load.start(house.server, concern="w1", journal=journal):
+    with mongo_load.start(house.server, concern="w1", rate=80, journal=journal):
         after_writing(journal, 40)
         taken = house.snapshot(house.configure("fsync", lock="fsync"))
         after_writing(journal, 20)
+    config = house.configure("never", recovery={"login": "never"})
     moment = whole(utc(taken["taken"]))
-    report = house.restore(moment, "locked")
+    words = house.restoring(moment, "locked")
+    before = house.state()
+    open_to_all = [word for word in words if word != "--json"] + ["--port", "27018"]
+    assert "leave out --port" in house.zb("-q", *open_to_all, config=config).refused(9)
+    assert house.state() == before
+    report = house.zb(*words, config=config).data
     assert report["log"]["name"] == taken["name"]
-    with opened(report) as client:
+    with opened(report, login=False) as client:
         verdict = mongo_load.verify(client, journal, moment)
     assert verdict.required >= 40
+    assert Path(report["socket"]).parent.stat().st_mode & 0o777 == 0o700
     house.destroy("locked")
-
-
-def test_up_to_now_from_a_snapshot_that_is_taken_for_it(house: MongoHouse) -> None:
-    """It is taken when the journal has had its time to be written."""
-    journal = house.home / "now"
-    with house.server.client() as client:
-        client.drop_database(mongo_load.SCHEMA)
-    with mongo_load.start(house.server, concern="w1", rate=80, journal=journal):
-        after_writing(journal, 40)
-        moment = whole(now())
-        report = house.restore(moment, "now")
-    with opened(report) as client:
-        verdict = mongo_load.verify(client, journal, moment)
-    assert verdict.required >= 40
-    house.destroy("now")
 
 
 def starts(house: MongoHouse, name: str) -> list[bool]:
@@ -77,29 +73,26 @@ def starts(house: MongoHouse, name: str) -> list[bool]:
     return ["keyFile" in given.get("security", {}) for given in options]
 
 
-def test_temporary_servers_ask_for_a_key_if_they_are_to(house: MongoHouse) -> None:
+def test_up_to_now_from_a_snapshot_that_is_taken_for_it(house: MongoHouse) -> None:
+    """It is taken when the journal has had its time to be written.
+
+    Temporary servers ask for a key if they are to.
+    """
+    journal = house.home / "now"
     config = house.configure("always", recovery={"login": "always"})
-    report = house.zb("restore", "--to", "now", "--name", "always", "--json", config=config).data
-    assert starts(house, "always") == [True, True, True, False]
+    with house.server.client() as client:
+        client.drop_database(mongo_load.SCHEMA)
+    with mongo_load.start(house.server, concern="w1", rate=80, journal=journal):
+        after_writing(journal, 40)
+        moment = whole(now())
+        report = house.zb(*house.restoring(moment, "now"), config=config).data
+    assert starts(house, "now") == [True, True, True, False]
     with opened(report, login=False) as client, pytest.raises(OperationFailure, match="authentication"):
         client.admin.command("listDatabases")
     with opened(report) as client:
-        assert mongo_load.SCHEMA in client.list_database_names()
-    house.destroy("always")
-
-
-def test_where_nobody_logs_in_nobody_else_gets_in(house: MongoHouse) -> None:
-    """As where all users have certificates, which say nothing on a socket."""
-    config = house.configure("never", recovery={"login": "never"})
-    words = ("restore", "--to", "now", "--name", "never")
-    before = house.state()
-    assert "leave out --port" in house.zb("-q", *words, "--port", "27018", config=config).refused(9)
-    assert house.state() == before
-    report = house.zb(*words, "--json", config=config).data
-    with opened(report, login=False) as client:
-        assert mongo_load.SCHEMA in client.list_database_names()
-    assert Path(report["socket"]).parent.stat().st_mode & 0o777 == 0o700
-    house.destroy("never")
+        verdict = mongo_load.verify(client, journal, moment)
+    assert verdict.required >= 40
+    house.destroy("now")
 
 
 def test_a_restart_leaves_no_gap_in_the_window(house: MongoHouse) -> None:
@@ -140,7 +133,7 @@ def test_a_daemon_keeps_it(house: MongoHouse) -> None:
     old = house.snapshots()
     with house.server.client() as client:
         client.drop_database(mongo_load.SCHEMA)
-    load = mongo_load.start(house.server, threads=2, rate=20, journal=journal)
+    load = mongo_load.start(house.server, threads=2, rate=10, journal=journal)
     with load, shown(log), logged_daemon(config, log) as daemon:
 
         def busy() -> bool:

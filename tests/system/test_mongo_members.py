@@ -14,6 +14,7 @@ from tests.system.mongo_house import MongoHouse, build
 from zbackup.engines.mongodb.optime import OpTime
 
 LAG = 4
+RATE = 15
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +51,8 @@ def alone(pool: Pool) -> Iterator[MongoHouse]:
 def test_a_late_members_snapshot_is_as_of_what_it_had_applied(
     late: MongoHouse, primary: MongoServer, lock: str
 ) -> None:
-    with mongo_load.start(primary, rate=25, concern="journaled", journal=late.home / "journal") as load:
-        after_writing(load.journal, 60 * (LAG + 2))
+    with mongo_load.start(primary, rate=RATE, concern="journaled", journal=late.home / "journal") as load:
+        after_writing(load.journal, RATE * (LAG + 2))
         before = now()
         taken = late.snapshot(late.configure(lock, lock=lock))
     assert (taken["role"], taken["lock"]) == ("replica", lock)

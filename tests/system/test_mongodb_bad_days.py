@@ -114,9 +114,22 @@ def test_with_keep_it_is_kept_for_a_look(house: MongoHouse, place: Timestamp) ->
     said = killed_amidst(house, "kept", place, "--keep")
     assert f"kept for a look: {house.clones}/kept" in said
     assert f"{house.clones}/kept/0" in clones(house)
-    restored = restore_to(house, behind(place), "kept")  # what is left of it makes way
+
+
+def test_zbackup_killed_amidst_then_again(house: MongoHouse, place: Timestamp) -> None:
+    """What is left makes way each time: of what was kept, and of what zbackup had no time to remove."""
+    output = house.home / "clones" / "kept" / "server.log"
+    left = output.stat().st_ctime_ns
+    running = house.begin("restore", "--to-timestamp", behind(place), "--name", "kept")
+    wait_until("a merge", lambda: output.exists() and output.stat().st_ctime_ns > left, 120)
+    running.process.send_signal(signal.SIGKILL)
+    running.end()
+    port = free_port()
+    restored = restore_to(house, behind(place), "kept", "--port", str(port))
     with opened(restored) as client:
         assert client.shop.items.count_documents({}) == 1000
+        assert len(hashes(client)) > 1
+    assert restored["connect"] == f"mongosh 'mongodb://127.0.0.1:{port}/?directConnection=true'"
 
 
 def test_a_name_and_a_port_in_use_are_refused(house: MongoHouse, place: Timestamp) -> None:
@@ -126,6 +139,7 @@ def test_a_name_and_a_port_in_use_are_refused(house: MongoHouse, place: Timestam
     port = str(house.server.settings.port)
     assert f"port {port} cannot be used" in house.zb(*words, "other", "--port", port).refused(10)
     house.destroy("kept")
+    assert clones(house) == set()
 
 
 def test_a_drill_takes_no_snapshot_and_leaves_nothing(house: MongoHouse) -> None:
@@ -137,22 +151,6 @@ def test_a_drill_takes_no_snapshot_and_leaves_nothing(house: MongoHouse) -> None
     assert [line for line in house.state() if VERDICT not in line] == before, (
         "its verdict is all that is left"
     )
-
-
-def test_zbackup_killed_amidst_then_again(house: MongoHouse, place: Timestamp) -> None:
-    running = house.begin("restore", "--to-timestamp", behind(place), "--name", "again")
-    home = house.home / "clones" / "again"
-    wait_until("a merge", lambda: (home / "server.log").exists(), 120)
-    running.process.send_signal(signal.SIGKILL)
-    running.end()
-    port = free_port()
-    restored = restore_to(house, behind(place), "again", "--port", str(port))
-    with opened(restored) as client:
-        assert client.shop.items.count_documents({}) == 1000
-        assert len(hashes(client)) > 1
-    assert restored["connect"] == f"mongosh 'mongodb://127.0.0.1:{port}/?directConnection=true'"
-    house.destroy("again")
-    assert clones(house) == set()
 
 
 def test_an_entry_larger_than_mongod_takes_is_named(house: MongoHouse, place: Timestamp) -> None:
