@@ -62,13 +62,23 @@ def require_possible(ctx: Context, wish: CopyWish) -> None:
 def bring_back(
     ctx: Context, report: RestoreReport, wish: CopyWish | None, *, yes: bool
 ) -> "CopyReport | None":
-    """Copy what is wished for out of what was restored, and destroy that."""
+    """Copy what is wished for out of what was restored, and destroy that.
+
+    Nothing is copied, and it stays, where local times in it may be others than production's were.
+    """
     if wish is None:
         return None
     # Only who copies back waits until all that copying takes is read.
     from zbackup.cli.copy import confirmed
-    from zbackup.jobs.copy.after_restore import copy_and_destroy
+    from zbackup.jobs.copy.after_restore import command_for, copy_and_destroy
 
+    if report.recovered.other_zone:
+        name = report.clone.name
+        ctx.progress.note(
+            f"nothing is copied into production, as local times in {name} may be others than they were, "
+            f"and {name} is kept: {command_for(name, wish)} goes on when they were looked at"
+        )
+        return None
     wish = replace(wish, moment=f"{ctx.clock.now():%Y%m%dT%H%M%S}")
     return copy_and_destroy(ctx, report.clone.name, wish, confirmed(yes=yes))
 

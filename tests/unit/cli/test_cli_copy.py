@@ -11,6 +11,7 @@ import pytest
 from tests.unit.copied import BESIDE, DONE, ORDERS, PLANNED
 from zbackup import cli
 from zbackup.cli import copy, restore_copy
+from zbackup.clock import SystemClock
 from zbackup.jobs.copy import after_restore
 from zbackup.jobs.copy import copy as job
 from zbackup.jobs.copy.copy import CopyReport, require_sensible
@@ -102,6 +103,18 @@ def test_a_clone_whose_copy_fails_is_kept_and_the_command_that_goes_on_is_told(
     assert said == [kept + "zbackup clone destroy good removes it"] * 2 and not gone
     copied(PLANNED)
     assert len(said) == 2 and gone == ["good"]
+
+
+def test_nothing_is_copied_where_local_times_may_be_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    ctx: Any = SimpleNamespace(progress=SimpleNamespace(note=said.append), clock=SystemClock())
+    monkeypatch.setattr(after_restore, "copy_and_destroy", lambda *_: DONE)
+    recovered = SimpleNamespace(other_zone="")
+    report: Any = SimpleNamespace(recovered=recovered, clone=SimpleNamespace(name="good"))
+    assert restore_copy.bring_back(ctx, report, WISH, yes=True) is DONE and not said
+    recovered.other_zone = "the original's own time zone is another one on this host"
+    assert restore_copy.bring_back(ctx, report, WISH, yes=True) is None
+    assert "good is kept: zbackup copy good shop.orders goes on" in said[0]
 
 
 @pytest.mark.parametrize(("changed", "yes", "looks"), [(False, True, 0), (False, False, 1), (True, True, 1)])

@@ -22,7 +22,8 @@ def copy_and_destroy(ctx: Context, name: str, wish: CopyWish, confirm: Confirm |
     said how to go on.
     """
     contexts = ctx.everywhere()
-    kept = f"the clone {name} is kept: {_same(name, wish)} goes on, zbackup clone destroy {name} removes it"
+    again = command_for(name, wish)
+    kept = f"the clone {name} is kept: {again} goes on, zbackup clone destroy {name} removes it"
     try:
         report = copy(contexts, name, wish, confirm)
     except (ZbackupError, KeyboardInterrupt):
@@ -36,7 +37,7 @@ def copy_and_destroy(ctx: Context, name: str, wish: CopyWish, confirm: Confirm |
     return report
 
 
-def _same(name: str, wish: CopyWish) -> str:
+def command_for(name: str, wish: CopyWish) -> str:
     """Return the command that wishes the same of the clone."""
     into = ("--into", str(wish.into)) if wish.into else ()
     given = [*(["--missing"] if wish.missing else []), *(["--changed"] if wish.changed else [])]

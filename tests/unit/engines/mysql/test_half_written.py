@@ -81,6 +81,9 @@ def test_the_first_one_of_a_log_counts_as_well(log: Log) -> None:
     empty = held(log)
     log.commit(20)
     assert reached(empty, cut(log, "torn", 30)).complete_to == moment(20)
+    written, *_ = log.files[1].written
+    shorter = reached(empty, cut(log, "shorter", written.end - written.start - 10))
+    assert shorter.complete_to < moment(20)
 
 
 def test_an_older_file_that_a_crash_cut_off_says_nothing(log: Log) -> None:

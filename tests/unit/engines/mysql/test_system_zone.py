@@ -57,7 +57,7 @@ def offsets_with(name: str) -> str:
 
 
 def test_a_server_is_asked_for_summer_and_winter_of_some_years() -> None:
-    assert YEARS == (2006, 2016, 2021, 2024, 2025, 2026)
+    assert YEARS == (2006, 2016, 2021, 2024, 2025)
     assert years_at(datetime(2039, 1, 1, tzinfo=UTC)) == (2019, 2029, 2034, 2037)
     server = Server(" ".join(["3600"] * 12 + ["7200"] * 12))
     assert system_zone.ask(cast(Connection, server), (2024,)) == "2024 2024-01-01=3600 2024-07-01=7200"
@@ -125,8 +125,8 @@ def test_a_made_up_record_is_one_of_none(said: str) -> None:
 def test_what_may_be_wrong_is_said_with_what_to_do() -> None:
     recorded = {OFFSETS: f"2006 {CHANGING}", "localtime": "Europe/Berlin"}
     why = why_other(recorded, "2006 2006-01-01=0")
-    assert "(Europe/Berlin, UTC+01:00 to UTC+02:00) is not known on this host" in why
-    assert "install tzdata" in why
+    assert "(Europe/Berlin, UTC+01:00 to UTC+02:00) is another one on this host" in why
+    assert "install the tzdata that it has there" in why
     assert "recovery.server" in why_other({OFFSETS: "2006 2006-01-01=-12600"}, "2006 2006-01-01=0")
     assert "UTC-03:30" in why_other({OFFSETS: "2006 2006-01-01=-12600"}, "2006 2006-01-01=0")
     assert why_other(recorded, recorded[OFFSETS]) == ""

@@ -82,7 +82,8 @@ def reach(record: Record, seen: Seen, ceiling: datetime, since: Record | None = 
     earlier = since.as_of if since else None
     known = [each for each in (seen.latest, min(earlier, ceiling) if earlier else None) if each]
     if not known and not seen.open_end:
-        return Reach(as_of=record.taken, complete_to=min(record.taken, seen.torn_at or record.taken))
+        torn = (seen.torn_at or seen.begun) if seen.torn else None
+        return Reach(as_of=record.taken, complete_to=min(record.taken, torn or record.taken))
     last = max(known, default=ceiling)
     as_of = ceiling if seen.open_end else last
     if record.role == "replica" or record.log_ended or record.server.get(LOG_BEHIND):

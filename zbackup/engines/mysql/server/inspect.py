@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 from zbackup.engines.mysql.server import assess, system_zone
-from zbackup.engines.mysql.server.connection import Connection
+from zbackup.engines.mysql.server.connection import Connection, StatementFailed
 from zbackup.engines.mysql.server.directories import data_paths
 from zbackup.engines.mysql.server.keyring import component
 from zbackup.engines.mysql.server.plugins import plugins
@@ -179,7 +180,10 @@ def _keyring_file(keyring: Mapping[str, str]) -> dict[str, str]:
 
 def _zone(connection: Connection) -> dict[str, str]:
     """Ask the server for its own time zone, of which a daemon may not see the name."""
-    said = system_zone.ask(connection, system_zone.years_at(datetime.fromtimestamp(time.time(), UTC)))
+    years = system_zone.years_at(datetime.fromtimestamp(time.time(), UTC))
+    said = ""
+    with suppress(StatementFailed):  # A backup without it is better than none.
+        said = system_zone.ask(connection, years)
     return {system_zone.OFFSETS: said} if said else {}
 
 

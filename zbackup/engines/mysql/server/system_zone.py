@@ -21,7 +21,8 @@ OFFSETS: Final = "system_zone"
 
 ZONES: Final = Path("/usr/share/zoneinfo")
 
-_YEARS_AGO: Final = (20, 10, 5, 2, 1, 0)
+_YEARS_AGO: Final = (20, 10, 5, 2, 1)
+"""Not this year: a server goes on by the rules it began with, and new ones may concern months to come."""
 _FIRST_YEAR, _LAST_YEAR = 1971, 2037
 """Years that CONVERT_TZ converts on each server (manuals, "CONVERT_TZ")."""
 
@@ -88,9 +89,9 @@ def why_other(recorded: Mapping[str, str], said: str) -> str:
         return ""
     name = recorded.get("TZ", "") or recorded.get(LOCALTIME, "")
     what = f"{name or 'of a name that is not recorded'}, {_between(recorded)}"
-    remedy = "install tzdata, as new as there" if name else "say which with recovery.server"
+    remedy = "install the tzdata that it has there" if name else "say which with recovery.server"
     return (
-        f"the original's own time zone ({what}) is not known on this host: local times that its log has as "
+        f"the original's own time zone ({what}) is another one on this host: local times that its log has as "
         f"statements only (NOW() into a DATETIME, ALTER TABLE of a TIMESTAMP to one) may be others; {remedy}"
     )
 
