@@ -34,13 +34,13 @@ def backup(house: House) -> dict[str, Any]:
     return taken
 
 
-@pytest.fixture(autouse=True)
 @pytest.fixture(scope="module")
 def before(house: House, backup: dict[str, Any]) -> list[str]:
     """All that there is when the first of them is refused."""
     return house.state()
 
 
+@pytest.fixture(autouse=True)
 def nothing_changes(house: House, before: list[str]) -> Iterator[None]:
     """Whatever is refused leaves everything as it was."""
     yield
