@@ -297,7 +297,7 @@ _HIDDEN: Final = r"\1'***'"
 _MAY_HAVE_SECRETS: Final = re.compile(
     r"\b(?:IDENTIFIED|(?:MASTER_|SOURCE_|REMOTE_)?PASSWORD|CONNECTION)\b", re.IGNORECASE
 )
-_GAP: Final = r"(?:\s++|/\*(?:[^*]|\*(?!/)){0,200}+\*/|--(?=\s)[^\n]*+|\#[^\n]*+)*+"
+_GAP: Final = r"(?:\s++|/\*(?:[^*]|\*(?!/)){0,200}+\*/|--(?=\s)[^\n]{0,200}+|\#[^\n]{0,200}+){0,12}+"
 _VALUE: Final = (
     rf"(?:[=(]{_GAP})?+)"
     r"(?:(?:[NX]|_\w{1,32}+\s*+)?+"
