@@ -122,6 +122,10 @@ def test_any_quoted_name_is_found(verb: str, name: str) -> None:
         "CREATE TABLE t (id INT) ENGINE=FEDERATED CONNECTION='mysql://a:hidden@b:3306/s/t'",
         "CREATE TABLE t (id INT) ENGINE=CONNECT TABLE_TYPE=MYSQL CONNECTION 'mysql://a:hidden@b/s/t'",
         'CREATE TABLE t (id INT) ENGINE=SPIDER REMOTE_PASSWORD="hidden"',
+        "CREATE TABLE t (id INT) ENGINE=SPIDER COMMENT='user ''u'', password ''hidden'''",
+        "CREATE TABLE t (id INT) ENGINE=SPIDER COMMENT = 'user \\'u\\', Password \\'hidden\\''",
+        "CREATE TABLE t (id INT) ENGINE=SPIDER COMMENT/**/\"user 'u', password ''hidden'\"",
+        'CREATE TABLE t (id INT) ENGINE=SPIDER COMMENT "user ""u"", password ""hidden',
     ],
 )
 def test_no_secret_is_shown(text: str) -> None:
@@ -134,8 +138,11 @@ def test_no_hash_is_shown_in_hexadecimal() -> None:
     assert shown == "ALTER USER a IDENTIFIED WITH caching_sha2_password AS '***' REQUIRE NONE"
 
 
+COMMENTED = "CREATE TABLE t (password INT COMMENT 'see \"x\"') COMMENT = 'it''s'"
+
+
 def test_what_is_no_secret_is_shown() -> None:
-    for text in ("INSERT INTO t (password) VALUES ('x')", "UPDATE t SET a = 'identified'"):
+    for text in ("INSERT INTO t (password) VALUES ('x')", "UPDATE t SET a = 'identified'", COMMENTED):
         assert without_secrets(text) == text
 
 
@@ -150,6 +157,9 @@ def test_what_is_no_secret_is_shown() -> None:
         ("BY/**//*", "password ", ""),
         ("BY#", "password ", ""),
         ("BY-- ", "password ", ""),
+        ("COMMENT=", "password ", ""),
+        ("COMMENT='", "password ", ""),
+        ("COMMENT/**//*", "password ", ""),
         ("/**/", "password BY", "x"),
         ("SET PASSWORD ", "", "="),
         ("\\'", "SELECT password '", ""),
