@@ -83,10 +83,13 @@ class Partial:
 
     `token` is what the source's `zfs send -t` needs. "" where the stream is sent again from its start, and
     the destination skips what it has of it: then `guid` is the snapshot that it is of.
+
+    `needed`: it was whole, and a committed backup may need it. It is not given up.
     """
 
     token: str
     guid: int | None = None
+    needed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
