@@ -14,6 +14,8 @@ COMMITTED = f"{PREFIX}committed"
 PARTS = f"{PREFIX}parts"
 """On a copy: the guids of its backup's snapshots as a JSON list of texts, in the order of the members.
 Where that is too long for one property it is in LONG_PARTS, and who does not know these sees no commit."""
+MOST_OF_VALUE = 8191
+"""Bytes of a property. What fits into one is there, so that who does not know LONG_PARTS sees the commit."""
 _MOST_OF_PART = len('"",') + bounds.MOST_DIGITS
 LONG_PARTS = (
     f"{PARTS}.parts",
@@ -170,7 +172,8 @@ class Checked:
 def commit_properties(record: Record, parts: Sequence[int], when: str) -> dict[str, str]:
     """Tell what is written on each copy of a backup: its record, what it consists of, and the marker."""
     listed = json.dumps([str(guid) for guid in parts], separators=(",", ":"))
-    return to_properties(record) | dict(split(PARTS, listed, CHUNK)) | {COMMITTED: when}
+    pieces = split(PARTS, listed, CHUNK) if len(listed) > MOST_OF_VALUE else [(PARTS, listed)]
+    return to_properties(record) | dict(pieces) | {COMMITTED: when}
 
 
 def copy_of(name: str, guid: int, properties: Mapping[str, str]) -> ReceivedSnapshot:
