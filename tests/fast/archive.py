@@ -90,6 +90,18 @@ def with_a_short_epoch(patch: pytest.MonkeyPatch, world: World) -> None:
     patch.setattr(ZfsSession, "read_log", read)
 
 
+def with_an_unreadable_epoch(patch: pytest.MonkeyPatch, world: World) -> None:
+    """A newer epoch says that it has the same transactions, and nothing of it can be read."""
+    with_a_short_epoch(patch, world)
+
+    def read(_: object, file: LogFileId, begin: int, end: int, meter: Meter) -> Iterator[bytes]:
+        if file.epoch == 7:
+            raise VerificationFailed("its first chunk is damaged")
+        return _read(world, FILE, begin, end, meter)
+
+    patch.setattr(ZfsSession, "read_log", read)
+
+
 def gone_while_read(patch: pytest.MonkeyPatch, world: World) -> None:
     """A prune takes away the file when it is read first."""
 

@@ -14,6 +14,7 @@ from tests.fast.archive import (
     in_two_files,
     keep_archives,
     with_a_short_epoch,
+    with_an_unreadable_epoch,
 )
 from tests.fast.breaking import WAYS, every_break
 from tests.fast.right import portrait, require_nothing_left, require_well
@@ -296,6 +297,18 @@ def test_what_is_damaged_keeps_nobody_from_what_lies_in_front_of_it(
     restore(ctx, archived, OPTIONS, source)
     assert world.content(ROWS)["rows"] == world.state.archive[:-2]
     assert "binlog.000002 is damaged" in holders[-1].record.server[DAMAGED], "who searches it has to know"
+
+
+def test_who_searches_knows_that_an_epoch_could_not_be_read(
+    world: World, ctx: Context, archived: Moment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of it is good but what the backup has: an older epoch counts, and may lack the last drop."""
+    with_an_unreadable_epoch(monkeypatch, world)
+    holders: list[Backup] = []
+    monkeypatch.setattr(destination_source, "_require_proven", lambda *asked: holders.append(asked[-1]))
+    restore(ctx, archived, OPTIONS, DestinationSource(ctx.destinations[0]))
+    assert world.content(ROWS)["rows"] == world.state.archive[:-2]
+    assert holders[-1].record.server[DAMAGED] == "its first chunk is damaged"
 
 
 def test_what_archived_log_goes_on_from_is_held_while_that_is_read(

@@ -49,6 +49,7 @@ def test_a_ship_of_a_backup_with_a_long_list_of_parts(
 ) -> None:
     monkeypatch.setattr(long_value, "CHUNK", 5)
     monkeypatch.setattr(shipping, "CHUNK", 5)
+    monkeypatch.setattr(shipping, "MOST_OF_VALUE", 5)
     assert _require_next_ship_arrives(world, ctx) >= 10 * 4 + 1
     ship(ctx, ctx.destinations[0])
     marks = world.pools.datasets[HOME].newest.properties  # type: ignore[union-attr]

@@ -14,6 +14,8 @@ COMMITTED = f"{PREFIX}committed"
 PARTS = f"{PREFIX}parts"
 """On a copy: the guids of its backup's snapshots as a JSON list of texts, in the order of the members.
 Where that is too long for one property it is in LONG_PARTS, and who does not know these sees no commit."""
+MOST_OF_VALUE = 8191
+"""Bytes of a property. What fits into one is there, so that who does not know LONG_PARTS sees the commit."""
 _MOST_OF_PART = len('"",') + bounds.MOST_DIGITS
 LONG_PARTS = (
     f"{PARTS}.parts",
@@ -83,10 +85,13 @@ class Partial:
 
     `token` is what the source's `zfs send -t` needs. "" where the stream is sent again from its start, and
     the destination skips what it has of it: then `guid` is the snapshot that it is of.
+
+    `needed`: it was whole, and a committed backup may need it. It is not given up.
     """
 
     token: str
     guid: int | None = None
+    needed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +172,8 @@ class Checked:
 def commit_properties(record: Record, parts: Sequence[int], when: str) -> dict[str, str]:
     """Tell what is written on each copy of a backup: its record, what it consists of, and the marker."""
     listed = json.dumps([str(guid) for guid in parts], separators=(",", ":"))
-    return to_properties(record) | dict(split(PARTS, listed, CHUNK)) | {COMMITTED: when}
+    pieces = split(PARTS, listed, CHUNK) if len(listed) > MOST_OF_VALUE else [(PARTS, listed)]
+    return to_properties(record) | dict(pieces) | {COMMITTED: when}
 
 
 def copy_of(name: str, guid: int, properties: Mapping[str, str]) -> ReceivedSnapshot:

@@ -35,7 +35,10 @@ class LogDataset:
         """
         found = self._mounted()
         if found == "" and (canmount := self._value("canmount")) != _SETTINGS["canmount"]:
-            raise Refused(f"{self.name} is no log archive's, and not mounted: its canmount is {canmount}")
+            raise Refused(
+                f"{self.name} is no log archive's, and not mounted: its canmount is {canmount} "
+                f"(if it is one: zfs set canmount=on {shlex.quote(self.name)})"
+            )
         if found == "" and os.geteuid() == 0:
             with suppress(CommandFailed):
                 self._zfs("mount", self.name)

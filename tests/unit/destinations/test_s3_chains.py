@@ -11,9 +11,10 @@ from zbackup.config.s3 import S3
 from zbackup.destinations.s3.chains import BucketContents, in_order, inventory_of
 from zbackup.destinations.s3.layout import StreamId
 from zbackup.destinations.s3.manifest_schema import Manifest, PartPage
-from zbackup.destinations.s3.restorable import copies_of, needed_by, steps_to
+from zbackup.destinations.s3.restorable import copies_of, needed_by, needed_with_lost, steps_to
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.record import PREFIX, to_properties
+from zbackup.model.shipping import Partial
 from zbackup.model.snapshot import Snapshot
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -51,7 +52,10 @@ def contents(*manifests: Manifest, extra: Iterable[StreamId] = (), **more: Any) 
 
 
 def targets(found: BucketContents, rules: S3 | None = None, now: datetime = NOON) -> dict[str, Any]:
-    return {d.name: d for d in inventory_of(found, "there", rules or NO_LIMIT, now).datasets}
+    return {
+        d.name: d
+        for d in inventory_of(found, "there", rules or NO_LIMIT, now, needed_with_lost(found)).datasets
+    }
 
 
 def test_each_dataset_has_its_own_copies_and_base() -> None:
@@ -84,6 +88,24 @@ def test_what_was_begun_and_is_not_whole_is_in_part() -> None:
     assert targets(found)[INNER].copies == () == targets(found)[INNER].bases
     assert targets(whole)[DATASET].partial is None
     assert not targets(found)[INNER].encrypted
+
+
+def test_what_lost_its_page_is_in_part_and_is_needed() -> None:
+    backups = (manifest(1, page(11)), manifest(2, page(12, 11)))
+    whole = contents(*backups)
+
+    def found(*open_: StreamId, whole: set[StreamId]) -> Any:
+        headers = {stream: NOON + timedelta(n) for n, stream in enumerate((sid(11), sid(12, 11), *open_))}
+        indexes = dict.fromkeys(whole, NOON)
+        return targets(contents(*backups, headers=headers, indexes=indexes))[DATASET]
+
+    assert targets(whole)[DATASET].partial is None
+    lost = found(whole={sid(12, 11)})
+    assert (lost.copies, lost.partial) == ((), Partial(token="", guid=11, needed=True))
+    assert found(whole={sid(11)}).partial == Partial(token="", guid=12, needed=True)
+    # What was begun counts first; but for what goes on from what is lost.
+    assert found(sid(14), whole={sid(12, 11)}).partial == Partial(token="", guid=14)
+    assert found(sid(13, 12), whole={sid(12, 11)}).partial == lost.partial
 
 
 def chains(**rules: float) -> S3:

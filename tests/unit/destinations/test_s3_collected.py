@@ -279,6 +279,20 @@ def test_what_a_committed_backup_needs_is_not_given_up_though_its_page_is_gone(
     assert len(shop.named()) == 3 and not any(shop.problems(deep=True).values())
 
 
+def test_what_lost_its_page_gets_it_again_by_the_same_stream(shop: Shop) -> None:
+    """Of which nothing goes there that is there."""
+    shop.chain((11, None), (12, 11))
+    shop.bucket.drop(whole_at(11, None))
+    partial = shop.session().inventory().datasets[0].partial
+    assert partial and (partial.guid, partial.needed) == (11, True)
+    there = shop.bucket.having("/segments/")
+    shop.bucket.asked.clear()
+    shop.store(part(11))
+    assert there == shop.bucket.having("/segments/")
+    assert not [key for verb, key in shop.bucket.asked if verb.startswith("put") and key in there]
+    assert len(shop.named()) == 2 and not any(shop.problems(deep=True).values())
+
+
 def test_nothing_is_given_up_while_nobody_knows_what_a_backup_needs(shop: Shop) -> None:
     shop.chain((11, None), (12, 11))
     shop.store(part(13, 12))

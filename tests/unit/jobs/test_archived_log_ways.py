@@ -12,6 +12,7 @@ from tests.unit.samples import PLAIN, at, backup
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore import archived_log as room
 from zbackup.jobs.restore.archived_log import ADDED_AT, ArchiveWish, archived_bytes, log_members
+from zbackup.model.added_log import NotContinued
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, LogFileId, server_key, tail_hash
 from zbackup.model.errors import NotFound, NotRecoverable, Refused, VerificationFailed
 from zbackup.plan.recovery.archived import Carrier, Chain
@@ -209,10 +210,11 @@ def damaged(
     *others: Chain,
     all_of_it: bool = False,
     record: Any = None,
+    failure: VerificationFailed | None = None,
 ) -> Any:
     """What counts when the chain that was tried proves damaged there; and the notes."""
     ctx, notes = context()
-    failure = VerificationFailed("it is damaged")
+    failure = failure or VerificationFailed("it is damaged")
     carrier = Carrier(backup=replace(BACKUP, record=record or BACKUP.record), chains=(tried, *others))
     damage = room._Damage(chain=tried, why=failure, number=number, good=good)
     wish = ArchiveWish(at(8), BACKUP.record, all=all_of_it)
@@ -241,10 +243,18 @@ def test_what_lies_in_front_of_damage_counts(archive: Any) -> None:
 def test_where_no_more_is_good_than_the_backup_has_another_way_is_tried(archive: Any, good: int) -> None:
     whole, other = chain(archive.file(ALL, 7)), chain(archive.file(ALL, 3))
     carrier, notes, _ = damaged(archive, whole, 0, good, other)
-    assert carrier.chains == (other,) and notes == []
+    assert carrier.chains == (other,)
+    assert notes == ["archived log of epoch 7 does not count: it is damaged"]
     with pytest.raises(VerificationFailed, match=r"^it is damaged$"):
         damaged(archive, whole, 0, good)
     assert damaged(archive, whole, 0, 11)[0].chains[0].files[0].size == 11
+
+
+def test_of_what_is_of_another_log_nobody_is_told(archive: Any) -> None:
+    another, other = chain(archive.file(ALL, 7)), chain(archive.file(ALL, 3))
+    failure = NotContinued("it does not go on", 0)
+    carrier, notes, _ = damaged(archive, another, 0, 0, other, failure=failure)
+    assert carrier.chains == (other,) and notes == []
 
 
 def test_who_wants_all_is_told_what_there_is(archive: Any) -> None:

@@ -28,12 +28,14 @@ def copy(backup: Backup, *, marked: bool = True) -> ReceivedSnapshot:
     )
 
 
-def line(*there: Backup, bases: tuple[int, ...] = (), partial: int | None = None) -> TargetDataset:
+def line(
+    *there: Backup, bases: tuple[int, ...] = (), partial: int | None = None, needed: bool = False
+) -> TargetDataset:
     return TargetDataset(
         name=NAME,
         copies=tuple(copy(b) for b in there),
         bases=bases,
-        partial=Partial(token="", guid=partial) if partial else None,
+        partial=Partial(token="", guid=partial, needed=needed) if partial else None,
         restartable=True,
     )
 
@@ -134,6 +136,22 @@ def test_where_no_stream_makes_a_copy_any_more_a_full_one_is_allowed_beside_them
     backup = world.take()
     assert plan(world, [backup], line()) == NeedsInitial((NAME,))
     assert sent(plan(world, [backup], line(), initial=True)) == [(guid(backup), None)]
+
+
+def test_what_lost_its_page_alone_is_sent_again_or_one_is_allowed_beside_it() -> None:
+    """Its segments are there: the same stream makes its page anew, and nothing is given up."""
+    world = World(names=[NAME])
+    first, second = world.take(), world.take()
+    gone = line(partial=4711, needed=True)
+    assert plan(world, [second], gone) == NeedsInitial((NAME,))
+    allowed = plan(world, [second], gone, initial=True)
+    assert isinstance(allowed, Steps) and [type(s) for s in allowed.steps] == [Send, Commit]
+    here, begun = line(partial=guid(first), needed=True), {NAME: guid(first)}
+    assert sent(plan(world, [first, second], here, begun)) == [
+        (guid(first), None),
+        (guid(second), guid(first)),
+    ]
+    assert plan(world, [second], here, begun) == NeedsInitial((NAME,)), "it is of another snapshot"
 
 
 def test_nor_goes_one_unasked_where_another_dataset_has_its_copies() -> None:

@@ -165,6 +165,15 @@ def test_who_knows_one_property_only_sees_no_commit() -> None:
     assert PARTS not in MANY
 
 
+@pytest.mark.parametrize(("last", "whole"), [(10**18 - 1, True), (10**18, False)])
+def test_what_fits_into_one_property_is_in_one(last: int, whole: bool) -> None:
+    """For a zbackup that knows no other."""
+    guids = (*range(10**17, 10**17 + 389), last)
+    properties = commit_properties(PLAIN, guids, "2026-11-21")
+    assert (PARTS in properties, copy_of("s", 1, properties).parts) == (whole, guids)
+    assert not whole or len(properties[PARTS]) == 8191
+
+
 def test_so_many_snapshots_are_marked_by_commands_that_pass_a_gate_and_each_is_committed_last() -> None:
     marked = [f"v/shop/{'d' * 150}{n:05}@s" for n in range(3000)]
     written: dict[str, list[str]] = {name: [] for name in marked}

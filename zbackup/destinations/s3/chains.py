@@ -3,7 +3,7 @@
 What the streams and manifests in a bucket make: target datasets, chains, and what may be a base. Pure.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -152,17 +152,20 @@ def _taken(manifest: Manifest) -> str:
     return manifest.record.get("taken", "")
 
 
-def inventory_of(contents: BucketContents, address: str, rules: S3, now: datetime) -> Inventory:
+def inventory_of(
+    contents: BucketContents, address: str, rules: S3, now: datetime, needed: Collection[StreamId]
+) -> Inventory:
     """The target datasets as a planner needs them. A stream whose chain is broken is no copy.
 
-    `rules` say when a full stream is sent again.
+    `rules` say when a full stream is sent again; `needed` is what committed backups may need.
     """
     names = sorted({stream.dataset for stream in (*contents.indexes, *contents.headers)})
     committed = in_order(contents)
     datasets = (
         _target(n, contents, [c for c in committed if c.part.dataset == n], rules, now) for n in names
     )
-    return Inventory(address=address, datasets=tuple(datasets))
+    parts = {n: _partial(n, contents, needed) for n in names}
+    return Inventory(address=address, datasets=tuple(replace(d, partial=parts[d.name]) for d in datasets))
 
 
 def _target(
@@ -180,7 +183,6 @@ def _target(
         name=name,
         copies=tuple(copies),
         bases=tuple(part.guid for part in going_on),
-        partial=_partial(name, contents),
         encrypted=any(each.part.raw for each in newest),
         restartable=True,
     )
@@ -209,11 +211,19 @@ def _ends(
     )
 
 
-def _partial(dataset: str, contents: BucketContents) -> Partial | None:
-    """The newest stream that was begun and is not whole."""
-    open_ = [s for s in contents.headers if s.dataset == dataset and s not in contents.indexes]
-    newest = max(open_, key=lambda s: contents.headers[s], default=None)
-    return Partial(token="", guid=newest.guid) if newest else None
+def _partial(dataset: str, contents: BucketContents, needed: Collection[StreamId]) -> Partial | None:
+    """The newest stream that was begun and is not whole; if there is none, one that is needed and lost its
+    page. One whose base is lost cannot be sent again."""
+    chains = ChainIndex(contents)
+    open_ = [
+        s
+        for s in contents.headers
+        if s.dataset == dataset
+        and s not in contents.indexes
+        and (s.base is None or chains.to(dataset, s.base))
+    ]
+    newest = max(open_, key=lambda s: (s not in needed, contents.headers[s]), default=None)
+    return Partial(token="", guid=newest.guid, needed=newest in needed) if newest else None
 
 
 def properties_of(manifest: Manifest) -> dict[str, str]:

@@ -75,7 +75,9 @@ class S3Session:
         contents = self.contents()
         for key, problem in contents.unreadable[:1]:
             raise VerificationFailed(f"{self.bucket.address}/{key}: {problem}")
-        return inventory_of(contents, self.address, self.storing.table, self.now())
+        return inventory_of(
+            contents, self.address, self.storing.table, self.now(), needed_with_lost(contents)
+        )
 
     def contents(self) -> BucketContents:
         return scan(self.pages, self.storing.table.uploads)

@@ -110,7 +110,7 @@ def with_archived_log(
                 _require_still_there(session, damage)
                 known = carrier.chains
                 carrier = _before(ctx, carrier, damage, failure, wish)
-                if carrier.chains[0] not in known:
+                if carrier.chains[0] not in known or not isinstance(failure, NotContinued):
                     lacking = {DAMAGED: str(failure)}
                 drop_added(ctx, container)
         if wish and wish.epoch is None:
@@ -227,6 +227,10 @@ def _before(
     if cut is None:
         if not others:
             raise failure
+        # What does not go on from the backup is of another log, and nothing is lacking.
+        if not isinstance(failure, NotContinued):
+            epoch = damage.chain.files[0].file.epoch
+            ctx.progress.note(f"archived log of epoch {epoch} does not count: {failure}")
         return replace(carrier, chains=others)
     known = [each for each in (cut.complete_to, carrier.backup.record.complete_to) if each]
     upto = f" up to {local_text(max(known), ctx.zone)}" if known else ""

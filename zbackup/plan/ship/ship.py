@@ -93,7 +93,7 @@ class _Track:
     """A dataset's target as it will be when the steps so far are done.
 
     `there` are the guids of what lies there already. `newest` is the createtxg, here, of its newest copy that
-    is committed.
+    is committed. `needed`: what is there in part is not given up.
     """
 
     dataset: SourceDataset
@@ -102,6 +102,7 @@ class _Track:
     bases: tuple[int, ...]
     partial: int | None
     token: str
+    needed: bool
     restartable: bool
     newest: int
 
@@ -138,7 +139,9 @@ def plan_ship(
         return problem
     if not initial and not any(t.there or t.partial for t in mine):
         return NeedsInitial(tuple(t.dataset.name for t in mine))
-    lost = {t.target for t in mine if t.restartable and not t.there and t.partial is None}
+    lost = {
+        t.target: t.partial for t in mine if t.restartable and not t.there and (t.partial is None or t.needed)
+    }
     steps = [step for b in wanted for step in _of_backup(b, tracks, inventory)]
     if not initial and (again := [s.snapshot.dataset for s in steps if _is_begun_in(s, lost)]):
         return NeedsInitial(tuple(dict.fromkeys(again)))
@@ -148,9 +151,17 @@ def plan_ship(
     return UpToDate(next((b for b in reversed(wanted) if b.record.backup in committed), None))
 
 
-def _is_begun_in(step: Step, lost: set[str]) -> TypeGuard[Send]:
-    """A full stream into one of the targets whose streams make no copy any more: their beginning is gone."""
-    return isinstance(step, Send) and step.origin is None and step.part.dataset in lost
+def _is_begun_in(step: Step, lost: Mapping[str, int | None]) -> TypeGuard[Send]:
+    """A full stream into one of the targets whose streams make no copy any more: their beginning is gone.
+
+    Where only its page is, the same stream makes that anew, and what is there of it is skipped.
+    """
+    return (
+        isinstance(step, Send)
+        and step.origin is None
+        and step.part.dataset in lost
+        and step.part.guid != lost[step.part.dataset]
+    )
 
 
 def _track(dataset: SourceDataset, inventory: Inventory, resumable: Mapping[str, int]) -> _Track:
@@ -164,6 +175,7 @@ def _track(dataset: SourceDataset, inventory: Inventory, resumable: Mapping[str,
         # A partial that cannot be continued is of no guid there can be.
         partial=resumable.get(target.name, -1) if target and partial else None,
         token=partial.token if partial else "",
+        needed=partial is not None and partial.needed,
         restartable=target is not None and target.restartable,
         newest=max((o.createtxg for o in _committed(dataset, target)), default=0),
     )
@@ -281,7 +293,7 @@ def _of_snapshot(snapshot: Snapshot, track: _Track, server: str) -> tuple[list[S
     token = ""
     if track.partial == snapshot.guid:
         token = track.token
-    elif track.partial is not None:
+    elif track.partial is not None and not track.needed:
         steps.append(Abort(track.target, _why_aborted(track)))
     steps.append(Send(part, snapshot, origin, token))
     track.arrived(snapshot.guid)
