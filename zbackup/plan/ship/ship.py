@@ -154,7 +154,7 @@ def plan_ship(
 def _is_begun_in(step: Step, lost: Mapping[str, int | None]) -> TypeGuard[Send]:
     """A full stream into one of the targets whose streams make no copy any more: their beginning is gone.
 
-    Where only its page is, the same stream makes that anew, and what is there of it is skipped.
+    Where only its page is, the same stream writes that again, and what is there of it is skipped.
     """
     return (
         isinstance(step, Send)
