@@ -74,7 +74,7 @@ class Pool:
 
     def export(self) -> None:
         """Let go of the pool; `bring_back` imports it again."""
-        run("zpool", "export", self.name)
+        run_until_free("zpool", "export", self.name)
 
     def bring_back(self) -> None:
         """Import the pool again."""
@@ -83,17 +83,21 @@ class Pool:
 
     def destroy(self) -> None:
         """Destroy exactly this pool and remove its files. Raises PoolError if it stays busy."""
-        until = time.monotonic() + BUSY_FOR
-        while True:
-            try:
-                run("zpool", "destroy", "-f", self.name)
-                break
-            except PoolError:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(0.2)
+        run_until_free("zpool", "destroy", "-f", self.name)
         _disks_in_use.discard(self.vdev)
         shutil.rmtree(self.home)
+
+
+def run_until_free(*argv: str) -> str:
+    """Run it as `run` does, again and again while a pool is busy with what has just ended."""
+    until = time.monotonic() + BUSY_FOR
+    while True:
+        try:
+            return run(*argv)
+        except PoolError as failure:
+            if "busy" not in str(failure) or time.monotonic() > until:
+                raise
+            time.sleep(0.2)
 
 
 def run(*argv: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.lab.pool import Pool
+from tests.lab.pool import Pool, run_until_free
 from tests.lab.pool import run as tool
 from tests.system.house import ZBACKUP
 from tests.system.program import spoken
@@ -102,7 +102,7 @@ def test_whatever_changes_it_is_refused_in_one_clear_line(
 
 
 def test_of_a_pool_that_is_not_there_it_is_said_how_to_get_it(config: Path) -> None:
-    tool("zpool", "export", NAME)
+    run_until_free("zpool", "export", NAME)
     for words in (("status",), ("snapshot",), ("prune",)):
         done = zb(config, *words)
         assert done.returncode == 4, done
