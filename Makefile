@@ -40,7 +40,7 @@ deb: ## the Debian package zbackup-pitr, for the release that this runs on: dist
 man: setup ## man pages, from what the reference is made from
 	$(BIN)/python docs/reference/man.py dist/man
 
-check: setup ## format, lint, types, import contracts, unit tests, every job broken at every change: a minute and a half
+check: setup ## format, lint, types, import contracts, unit tests, every job broken at every change: little more than a minute
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j 2) types units
