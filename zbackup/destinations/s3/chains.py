@@ -148,7 +148,7 @@ def in_order(contents: BucketContents) -> list[CommittedPart]:
 
 
 def _taken(manifest: Manifest) -> str:
-    """Read when it was taken: in UTC, so that texts are in the order of times."""
+    """Return the time at which it was taken: in UTC, so that texts are in the order of times."""
     return manifest.record.get("taken", "")
 
 

@@ -33,6 +33,8 @@ class LogObjects:
     _keys: dict[str, tuple[DataKey, Envelope]] = field(default_factory=dict)
 
     def written(self, file: LogFileId, chunk: Chunk, data: bytes) -> bytes:
+        """Return the object that holds these bytes: compressed where that is smaller, encrypted where streams
+        are."""
         squeezed = zstandard.ZstdCompressor(level=LEVEL, write_content_size=True).compress(data)
         compression = "zstd" if len(squeezed) < len(data) else "none"
         content = squeezed if compression == "zstd" else data
@@ -49,7 +51,10 @@ class LogObjects:
         return _line(head) + bytes(room)
 
     def opened(self, file: LogFileId, chunk: Chunk, found: bytes | bytearray, where: str) -> bytes:
-        """The bytes; whether they are the right ones their hash tells. Raise VerificationFailed."""
+        """Return the chunk's bytes out of an object `found` at `where`; their hash has yet to prove them.
+
+        Raise VerificationFailed where it is damaged, or not encrypted as it has to be.
+        """
         compression, envelope, at = _head(bytes(found[:_LONGEST_HEAD]), where)
         with memoryview(found)[at:] as content:
             if envelope is None:
