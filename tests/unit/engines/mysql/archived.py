@@ -1,5 +1,6 @@
 """A server that does to its log whatever servers do, an archive in memory, and who archives it."""
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -52,6 +53,8 @@ class Server:
     began: int = 0
     number: int = 0
     past: list[dict[int, bytes]] = field(default_factory=list)
+    clock: datetime = NOON
+    times: list[datetime] = field(default_factory=list)
     snapshots: list[BackupFiles] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -60,6 +63,14 @@ class Server:
     @property
     def newest(self) -> int:
         return max(self.files)
+
+    def now(self) -> datetime:
+        self.clock += timedelta(milliseconds=1)
+        return self.clock
+
+    def at(self, moment: datetime) -> dict[int, bytes]:
+        """The log as it was just before that moment."""
+        return self.past[bisect_left(self.times, moment) - 1]
 
     def begin(self, number: int) -> None:
         builder = self.headed()
@@ -134,6 +145,8 @@ class Server:
         held = record(end, engine="mariadb" if self.mariadb else "mysql").with_log(
             "log", LogSpan(f"binlog.{first:06}:4", str(end))
         )
+        taken = self.now()
+        held = replace(held, taken=taken).with_end(as_of=taken, complete_to=NOON if self.torn else taken)
         self.snapshots.insert(0, BackupFiles(held, where))
 
     def live(self) -> BackupFiles:
@@ -144,6 +157,7 @@ class Server:
         contents = dict(self._contents())
         self._copy("live", contents)
         self.past.append(contents)
+        self.times.append(self.now())
 
     def _contents(self) -> Iterator[tuple[int, bytes]]:
         for number, builder in self.files.items():
@@ -214,17 +228,14 @@ class Archiver:
     archive: Archive
     follower: MysqlLogFollower = field(default_factory=MysqlLogFollower)
     most: int = 1 << 24
-    clock: datetime = NOON
-
-    def now(self) -> datetime:
-        self.clock += timedelta(milliseconds=1)
-        return self.clock
 
     def run(self, kill_after: int | None = None, since: str = "") -> ArchivePlan:
         inventory = self.archive.archived()
         newest = max((f.file.epoch for f in inventory.files), default=0)
         current = [f for f in inventory.files if f.file.epoch == newest]
-        here = self.follower.scan(self.server.live(), lambda: self.server.snapshots, current, since, self.now)
+        here = self.follower.scan(
+            self.server.live(), lambda: self.server.snapshots, current, since, self.server.now
+        )
         plan = plan_archive(UUID, inventory.files, here, self.most)
         done = 0
 
@@ -255,6 +266,17 @@ def check(server: Server, archive: Archive) -> None:
                     and then.get(other.file.number, b"").startswith(after[: HEAD[server.mariadb]])
                     for then in past
                 ), (each, other)
+
+
+def require_complete(server: Server, archive: Archive) -> None:
+    """Before the moment that a file is complete to, the server had no more than is archived."""
+    for file in archive.archived().files:
+        if file.complete_to is None or file.complete_to <= NOON:
+            continue
+        then = server.at(file.complete_to)
+        content = archive.content(file.file)
+        assert max(then) == file.file.number, (file, "the server had begun another file")
+        assert content.startswith(masked(then[file.file.number])), file
 
 
 def require_up_to_date(server: Server, archive: Archive) -> Sequence[ArchivedFile]:

@@ -62,13 +62,14 @@ class MysqlLogFollower:
         require_current(self.plain, live)
         paths = _unbroken(covered_files(*live))
         newest = max((each.file.number for each in archived), default=None)
+        holder: Record | None = None
         first = _wanted_first(since, paths) if newest is None else 0
         if newest is not None and sequence(paths[0].name) > newest:
             backups = older()
             paths = _from_snapshots(backups, newest, paths)
             if sequence(paths[0].name) > newest:
                 # There is a gap: before it is left behind, all that is left in front of it is wanted.
-                paths = _in_front_of_gap(backups, archived, live.record.server_uuid) or paths
+                holder, paths = _in_front_of_gap(backups, archived, live.record.server_uuid) or (None, paths)
         if newest is not None and sequence(paths[0].name) <= newest <= sequence(paths[-1].name):
             first = _newest_same(paths, archived, live.record.server_uuid)
         found: list[WrittenFile] = []
@@ -79,6 +80,8 @@ class MysqlLogFollower:
                 found.append(file)
             elif closed:
                 raise VerificationFailed(f"{path} does not begin as a binary log does, and others follow it")
+        if holder:
+            found = [_as_of_snapshot(file, holder) for file in found]
         return tuple(_compared(found, archived))
 
     def read(self, file: WrittenFile, begin: int, end: int) -> LogBytes:
@@ -191,10 +194,21 @@ def _from_snapshots(older: Sequence[BackupFiles], number: int, paths: list[Path]
     return found
 
 
+def _as_of_snapshot(file: WrittenFile, holder: Record) -> WrittenFile:
+    """The file as the backup proves it: a snapshot's log ends when the snapshot was taken, whenever it is
+    read. What the server committed since is in files that are gone."""
+    return replace(
+        file,
+        read=min(file.read, holder.taken),
+        complete_to=None if file.closed else holder.complete_to,
+        acknowledged=holder.complete_to or holder.taken,
+    )
+
+
 def _in_front_of_gap(
     older: Sequence[BackupFiles], archived: Sequence[ArchivedFile], server: str
-) -> list[Path]:
-    """The files of the newest backup that has more of the log than what was archived; [] when none has."""
+) -> tuple[Record, list[Path]] | None:
+    """The newest backup that has more of the log than what was archived, and its files."""
     last = max(archived, key=lambda each: each.file.number)
     for backup in older:
         if not _has(backup.record, last.file.number, whole=False):
@@ -203,10 +217,10 @@ def _in_front_of_gap(
             files = [p for p in _unbroken(covered_files(*backup)) if sequence(p.name) >= last.file.number]
             more = len(files) > 1 or secure_files.size(files[0]) > last.size
             if more and not last.closed and _is_same(files[0], last, server) and _goes_on(files, last):
-                return files
+                return backup.record, files
         except (ZbackupError, OSError, IndexError):
             continue
-    return []
+    return None
 
 
 def _goes_on(files: Sequence[Path], last: ArchivedFile) -> bool:
