@@ -1,6 +1,8 @@
 """Log that was purged before it was archived, and of which a backup here has a part: what is archived of it
 reaches up to that backup, and no further."""
 
+import json
+
 import pytest
 
 from tests.system.archive_story import ONCE, on_another_pool
@@ -43,16 +45,18 @@ def test_a_moment_behind_what_a_snapshot_had_is_not_promised(house: House) -> No
         assert house.zb("ship", config=config).rc == 0
         behind = next_second()
         once = house.zb(*ONCE, "--json", config=config)
-        assert once.data[0]["gap"], once
+        assert once.rc == 5 and json.loads(once.out)["data"][0]["gap"], once
         assert house.zb(*ONCE, config=config).rc == 0
         ranges = [
-            (utc(r["from"]), utc(r["to"])) for r in back("window", "--at", "here", "--json").data[0]["ranges"]
+            (utc(r["after"]), utc(r["to"]))
+            for r in back("window", "--at", "here", "--json").data[0]["ranges"]
         ]
         for moment in (in_snapshot, *lost, behind):
-            promised = any(begin <= moment <= end for begin, end in ranges)
+            promised = any(after < moment <= end for after, end in ranges)
             assert promised is (moment not in lost), (moment, ranges)
         for moment in lost:
-            back("restore", "shop", "--from", "here", "--to", local(moment), "--name", "lost").refused(5)
+            refused = back("restore", "shop", "--from", "here", "--to", local(moment), "--name", "lost")
+            assert refused.rc == 5 and "nothing was archived from" in refused.err, refused
         for moment, rows in ((in_snapshot, 30), (behind, 60)):
             words = ("--from", "here", "--to", local(moment), "--name", "there", "--json")
             report = back("restore", "shop", *words).data

@@ -327,8 +327,8 @@ def _why(last: ArchivedFile, own: Sequence[ArchivedFile]) -> str:
     if not newer:
         return ""
     following = min(newer, key=lambda f: f.file)
-    if following.file.begin and following.file.epoch == last.file.epoch:
-        return f"nothing was archived from {last.end} to {following.file.begin}"
+    if following.file.epoch == last.file.epoch and (following.file.begin or not last.closed):
+        return f"nothing was archived from {last.end} to {following.file.begin or following.file.name}"
     if last.closed:
         return (
             f"what follows {last.file.name} is missing: the next file archived is {following.file.name}, "
