@@ -12,6 +12,7 @@ from pathlib import Path
 from tests.destinations.shop import Shop, some_key
 from zbackup.destinations.archived_bytes import paced, proven
 from zbackup.destinations.base import Archiving
+from zbackup.destinations.copies import Copies
 from zbackup.destinations.zfs_archive import LocalLogs, Logs, RemoteLogs
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, LogFileId, head_hash, tail_hash
 from zbackup.model.errors import CommandFailed
@@ -47,6 +48,9 @@ class DirectorySession:
 
     def archived(self) -> ArchiveInventory:
         return self.logs.archived()
+
+    def copies(self) -> Copies:
+        return Copies((), ())
 
     def claim_log(self, server: str, epoch: int, writer: str) -> str:
         return self.logs.claim(server, epoch, writer)

@@ -44,17 +44,27 @@ def test_the_servers_own_log_leads_up_to_now(world: World, ctx: Context) -> None
     assert empty.note == "no backup says which log it holds" and not empty.window.saw_live_log
 
 
-@pytest.mark.parametrize("lacks", ["a snapshot", "its end", "its log"])
+@pytest.mark.parametrize("lacks", ["its end", "its log"])
 def test_it_leads_on_from_the_newest_backup_that_is_whole(world: World, ctx: Context, lacks: str) -> None:
     newest = ctx.catalog().backups[-1]
-    if lacks == "a snapshot":
-        world.pools.destroy_snapshot(str(newest.snapshots[1]))
-    else:
-        facts = ("as_of", "complete_to") if lacks == "its end" else ("log_id", "log_from", "log_to")
-        for part in newest.snapshots:
-            for fact in facts:
-                world.pools.snapshot_called(str(part)).properties.pop(f"zbackup:{fact}")
+    facts = ("as_of", "complete_to") if lacks == "its end" else ("log_id", "log_from", "log_to")
+    for part in newest.snapshots:
+        for fact in facts:
+            world.pools.snapshot_called(str(part)).properties.pop(f"zbackup:{fact}")
     assert is_live(window(ctx))
+
+
+def test_no_log_leads_across_a_backup_that_lost_a_part_as_by_a_rollback(world: World, ctx: Context) -> None:
+    newest = ctx.catalog().backups[-1]
+    world.pools.destroy_snapshot(str(newest.snapshots[1]))
+    (gap,) = window(ctx).window.gaps
+    assert (gap.cause, gap.newer) == ("not whole", "") and f"{newest.name} has lost its snapshot" in gap.why
+    world.writing = True
+    after = snapshot(ctx).backup.record
+    world.writing = False
+    assert after.log_id != newest.record.log_id and newest.name in after.server["log_restarts"]
+    (gap,) = window(ctx).window.gaps
+    assert (gap.cause, gap.newer) == ("reset", after.name)
 
 
 def test_a_log_that_begins_behind_the_newest_backup_does_not_lead_on_from_it(

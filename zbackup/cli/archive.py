@@ -142,6 +142,7 @@ def _line(turn: _Turn, done: Round) -> str:
     size = tables.size(done.appended) if done.appended else "nothing new"
     notes = [f"; a new epoch began: {done.new_epoch}"] if done.new_epoch else []
     notes += [f"; there is a gap: {done.gap}"] if done.gap else []
+    notes += [f"; it cannot be restored from there: {done.stranded}"] if done.stranded else []
     return f"{where}: archived up to {done.end.end}, {size}{''.join(notes)}"
 
 
@@ -157,6 +158,7 @@ def _shape(turn: _Turn) -> dict[str, Any]:
         "appended": done.appended,
         "new_epoch": done.new_epoch or None,
         "gap": done.gap or None,
+        "stranded": done.stranded or None,
     }
 
 
@@ -207,6 +209,7 @@ def _state_shape(ctx: Context, state: ArchiveState | str) -> dict[str, Any]:
         "tried": state.tried,
         "error": state.error or None,
         "gap": state.gap or None,
+        "stranded": state.stranded or None,
     }
 
 
@@ -224,4 +227,5 @@ def _state_line(ctx: Context, state: ArchiveState | str) -> str:
     end = f", archived up to {state.end}" if state.end else ""
     error = f"; it fails: {state.error}" if state.error else ""
     gap = f"; there was a gap: {state.gap}" if state.gap else ""
-    return f"{ctx.instance} at {state.destination}: {lost}{end}{error}{gap}"
+    stranded = f"; it cannot be restored from there: {state.stranded}" if state.stranded else ""
+    return f"{ctx.instance} at {state.destination}: {lost}{end}{stranded}{error}{gap}"

@@ -140,6 +140,9 @@ class Archiving(Protocol):
         Raise Refused where the other side knows no archive.
         """
 
+    def copies(self) -> Copies:
+        """See Session."""
+
     def claim_log(self, server: str, epoch: int, writer: str) -> str:
         """Write down that `writer` archives this epoch of the server, unless somebody does: return who.
 

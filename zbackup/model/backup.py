@@ -11,6 +11,7 @@ from zbackup.model.errors import Refused
 from zbackup.model.log import ClusterTime
 from zbackup.model.record import Record
 from zbackup.model.relocation import Relocation
+from zbackup.model.retention import CONDEMNED
 from zbackup.model.snapshot import Dataset, Snapshot
 
 
@@ -48,6 +49,25 @@ class Backup:
     def complete(self) -> bool:
         """Every dataset's snapshot is there. A backup with one missing restores nothing."""
         return len(self.snapshots) == len(self.record.members)
+
+    @property
+    def lost_parts(self) -> tuple[str, ...]:
+        """The datasets whose snapshot of this backup is gone, though no prune took it: each was rolled back,
+        or the snapshot was destroyed by hand."""
+        if self.complete or any(key == CONDEMNED for s in self.snapshots for key, _ in s.properties):
+            return ()
+        there = {s.dataset for s in self.snapshots}
+        return tuple(dataset for dataset, _ in self.record.members if dataset not in there)
+
+    @property
+    def log_break(self) -> str:
+        """Why no log leads across the backup, as a clause for people; "" if one does."""
+        if lost := self.lost_parts:
+            return (
+                f"{self.name} has lost its snapshot of {', '.join(map(shlex.quote, lost))}: that was rolled "
+                "back, or the snapshot was destroyed by hand"
+            )
+        return f"when {self.name} was taken, {self.record.log_lacks}" if self.record.log_lacks else ""
 
     @property
     def finished(self) -> bool:

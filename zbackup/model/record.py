@@ -63,6 +63,9 @@ LEAVES_OUT = (
 LOG_ENDED = "log_ended"
 """In Record.server: why the server wrote no log any more when its log was kept. What it wrote is in none."""
 
+LOG_RESTARTS = "log_restarts"
+"""In Record.server: why the log in front of this backup does not count for what follows."""
+
 ARCHIVED = "archived"
 """In Record.server: log that was archived behind the backup is part of it. Never written down."""
 

@@ -42,16 +42,15 @@ def plan_archive(
     archived: Sequence[ArchivedFile],
     here: Sequence[WrittenFile],
     most: int = MOST_CHUNK,
-    taken_over: int = 0,
+    begin: tuple[int, str] = (0, ""),
 ) -> ArchivePlan:
     """`archived` is everything there of the server, in order; `here` what it has, with `same` told of what is
-    in the newest epoch. `most` is the largest append in bytes, and `taken_over` an epoch to begin, whatever
-    was archived (0: none). Raise Refused for what no archive can name."""
+    in the newest epoch. `most` is the largest append in bytes, and `begin` an epoch to begin, whatever
+    was archived (0: none), and why. Raise Refused for what no archive can name."""
     if not here:
         return ArchivePlan()
-    if taken_over:
-        why = "what was archived is another host's"
-        return ArchivePlan(appends=_from(server, taken_over, None, here, {}, most), new_epoch=why)
+    if begin[0]:
+        return ArchivePlan(appends=_from(server, begin[0], None, here, {}, most), new_epoch=begin[1])
     epoch = newest_epoch(archived)
     there = {each.file.number: each for each in archived if each.file.epoch == epoch}
     if not there:

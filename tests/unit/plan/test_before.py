@@ -71,8 +71,9 @@ def test_every_plan_keeps_the_rules(backups: list[Backup], start: int, length: i
     ]
     try:
         found = plan(target, backups)
-    except NotRecoverable:
-        assert not bases
+    except NotRecoverable as failure:
+        # The live log is not read behind a backup that lost a part: the data may have been rolled back.
+        assert not bases or ("has lost its snapshot of" in str(failure) and any(map(_lost_part, backups)))
         return
     assert found.base in bases
     reaching = [
@@ -88,6 +89,10 @@ def test_every_plan_keeps_the_rules(backups: list[Backup], start: int, length: i
         newest = max(position_of(b.record.log_to) for b, _ in reaching)
         assert position_of(found.base.record.log_to) == newest
         assert found.log.createtxg == min(h.createtxg for b, h in reaching if b == found.base)
+
+
+def _lost_part(backup: Backup) -> bool:
+    return bool(backup.lost_parts)
 
 
 @given(logs(spoilt=False))

@@ -104,9 +104,9 @@ def test_a_log_that_has_nothing_of_what_was_archived_follows_what_it_says_itself
 
 
 def test_the_epoch_that_is_taken_over_begins_with_everything() -> None:
-    found = plan_archive("s", [there(2)], [here(2, same=True)], taken_over=8)
+    found = plan_archive("s", [there(2)], [here(2, same=True)], begin=(8, "it is another host's"))
     assert steps(found) == [(8, None, 2, 0, 500, True, False)]
-    assert found.new_epoch == "what was archived is another host's"
+    assert found.new_epoch == "it is another host's"
 
 
 def test_appends_are_no_larger_than_they_may_be_and_end_where_a_file_says() -> None:

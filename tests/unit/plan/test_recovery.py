@@ -64,8 +64,9 @@ def test_every_plan_keeps_the_rules(backups: list[Backup], target: int, random: 
     random.shuffle(backups)  # type: ignore[attr-defined]
     try:
         found = plan(target, backups)
-    except NotRecoverable:
-        assert not possible
+    except NotRecoverable as failure:
+        # The live log is not read behind a backup that lost a part: the data may have been rolled back.
+        assert not possible or "has lost its snapshot of" in str(failure)
         return
     base, log = found.base, found.log
     assert base in possible
@@ -87,7 +88,7 @@ def test_the_window_says_what_can_be_reached(backups: list[Backup], target: int)
     try:
         plan(target, backups)
     except NotRecoverable as refusal:
-        assert not inside
+        assert not inside or "has lost its snapshot of" in str(refusal)
         assert (reachable.describe(BERLIN) if reachable else "run zbackup snapshot first") in str(refusal)
     else:
         assert inside

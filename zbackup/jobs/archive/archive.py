@@ -6,7 +6,7 @@ at the destination tells.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -21,10 +21,14 @@ from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, server_
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.errors import NotFound, Refused, VerificationFailed, ZbackupError
 from zbackup.model.event_log import log
+from zbackup.model.log import position_of
+from zbackup.model.record import LOG_RESTARTS, Record
 from zbackup.model.shipped import arrived
 from zbackup.model.written_log import WrittenFile
 from zbackup.plan.archive import Append, ArchivePlan, is_behind, newest_epoch, plan_archive
+from zbackup.plan.recovery.archived import stranded
 from zbackup.plan.recovery.before_transaction import with_known_log
+from zbackup.plan.recovery.coverage import first_break
 from zbackup.proc.lock import exclusive
 from zbackup.proc.pipeline import Meter, Pace
 
@@ -47,7 +51,8 @@ class Round:
 
     `looked`: everything acknowledged before that is archived. It is what the clock said before the look, or a
     little less. `end` is the archive's newest file (None: nothing is archived), `appended` how many bytes
-    were. `new_epoch` and `gap` are clauses as in plan.archive.ArchivePlan. `more`: not all there is was
+    were. `new_epoch` and `gap` are clauses as in plan.archive.ArchivePlan, and `stranded` is one on why what
+    is archived cannot be restored from there ("": a backup there leads to it). `more`: not all there is was
     looked at, and the next look need not wait.
     """
 
@@ -57,17 +62,22 @@ class Round:
     appends: int = 0
     new_epoch: str = ""
     gap: str = ""
+    stranded: str = ""
     more: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """The log that is archived: where it is, with a record that tells what it is called, and all backups."""
+    """The log that is archived: where it is, with a record that tells what it is called, and all backups.
+
+    `restart` is of the first backup after the data was rolled back: the files in front of the one that its
+    log ends in may hold two histories (None: it was not)."""
 
     live: BackupFiles
     catalog: Catalog
     since: str
     at: float
+    restart: Record | None = None
 
 
 @dataclass(slots=True)
@@ -86,6 +96,8 @@ class Archiver:
     _subject: _Subject | None = field(default=None, init=False)
     _inventory: ArchiveInventory | None = field(default=None, init=False)
     _listed: float = field(default=0.0, init=False)
+    _stranded: str = field(default="", init=False)
+    _judged: float = field(default=-INVENTORY_S, init=False)
 
     def round(self, session: Archiving) -> Round:
         """Look once, and append what there is. After a failure the next call looks at everything again."""
@@ -98,18 +110,27 @@ class Archiver:
             raise
 
     def _round(self, session: Archiving, follower: LogFollower) -> Round:
-        ctx = self.ctx
+        ctx, fresh = self.ctx, self._subject is None
         subject = self._current()
         server = server_key(subject.live.record.server_uuid)
         inventory = self._known(session)
         archived = inventory.of(server)
         epoch = newest_epoch(archived)
-        taken_over = self._taken_over(session, server, epoch, there=bool(archived))
-        if taken_over:
+        begin = self._taken_over(session, server, epoch, there=bool(archived))
+        why = "what was archived is another host's"
+        if not begin and subject.restart and _is_in_front(archived, epoch, subject.restart):
+            begin = free_epoch(session, server, epoch, writer_of(ctx))
+            why = subject.restart.server[LOG_RESTARTS]
+        if begin:
             archived = ()
         looked = ctx.clock.now()
-        here = self._here(follower, subject, [f for f in archived if f.file.epoch == epoch], looked)
-        plan = _with_sign(plan_archive(server, archived, here, taken_over=taken_over), archived, here)
+        current = [f for f in archived if f.file.epoch == epoch]
+        here = self._here(follower, subject, current, looked)
+        if here and current and not fresh and here[-1].number > max(f.file.number for f in current):
+            # A server that was rolled back in part writes to a new file: what backups there are, says it.
+            self._subject = None
+            return self._round(session, follower)
+        plan = _with_sign(plan_archive(server, archived, here, begin=(begin, why)), archived, here)
         for each in sorted({append.file.epoch for append in plan.appends}):
             self._require_ours(session, server, each)
         self._tell(plan)
@@ -132,6 +153,7 @@ class Archiver:
             appends=len(plan.appends) if is_behind(plan) else 0,
             new_epoch=plan.new_epoch,
             gap=plan.gap,
+            stranded=self._judge(session, inventory, server, changed=bool(plan.new_epoch or plan.gap)),
             more=any(each.more for each in here),
         )
 
@@ -152,6 +174,15 @@ class Archiver:
     @property
     def _about(self) -> dict[str, str]:
         return {"instance": self.ctx.instance, "destination": self.destination.name}
+
+    def _judge(self, session: Archiving, inventory: ArchiveInventory, server: str, *, changed: bool) -> str:
+        """Tell why what is archived cannot be restored from there; "" where it can, or nothing is known."""
+        now = self.ctx.clock.monotonic()
+        if changed or now - self._judged > (SUBJECT_S if self._stranded else INVENTORY_S):
+            self._judged = now
+            with suppress(ZbackupError):
+                self._stranded = stranded(session.copies().backups, inventory, server)
+        return self._stranded
 
     def _known(self, session: Archiving) -> ArchiveInventory:
         now = self.ctx.clock.monotonic()
@@ -271,8 +302,23 @@ def _subject(ctx: Context, destination: ShipDestination, now: float) -> _Subject
             f"zbackup snapshot {ctx.instance}"
         )
     newest = max(holders, key=lambda b: b.createtxg)
+    if broken := first_break(newest, None, [b for b in catalog.backups if b.lost_parts]):
+        raise Refused(
+            f"the log of {ctx.instance} cannot be archived behind {newest.name}, as it may hold two "
+            f"histories: {broken.log_break}; a new backup begins again: zbackup snapshot {ctx.instance}"
+        )
     live = BackupFiles(newest.record, live_files(catalog.datasets))
-    return _Subject(live, catalog, _since(ctx, destination, holders), now)
+    same = [b for b in holders if b.record.server_uuid == newest.record.server_uuid]
+    first = max((b for b in same if LOG_RESTARTS in b.record.server), key=lambda b: b.createtxg, default=None)
+    restart = first.record if first else None
+    since = max(_since(ctx, destination, holders), restart.log_to if restart else "", key=position_of)
+    return _Subject(live, catalog, since, now, restart)
+
+
+def _is_in_front(archived: tuple[ArchivedFile, ...], epoch: int, restart: Record) -> bool:
+    """Tell whether the newest epoch was begun in front of the file that the log restarts in."""
+    number = position_of(restart.log_to)[-2]
+    return any(f.file.epoch == epoch and not f.file.begin and f.file.number < number for f in archived)
 
 
 def _require_readable(ctx: Context, catalog: Catalog) -> None:
@@ -336,5 +382,6 @@ def _together(one: Round, other: Round) -> Round:
         appends=one.appends + other.appends,
         new_epoch=one.new_epoch or other.new_epoch,
         gap="; ".join(each for each in (one.gap, other.gap) if each),
+        stranded=other.stranded,
         more=other.more,
     )

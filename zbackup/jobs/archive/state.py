@@ -32,7 +32,7 @@ class ArchiveState:
     Everything acknowledged before `archived` is there (None: not known since the machine was started), and
     `end` is where the archive ends, FILE:OFFSET. `tried` is when it was tried last, and `error` why that
     failed; "" if it did not, and `failing` since when every look failed. `gap` is a clause of the last look
-    that had one.
+    that had one, and `stranded` one on why what is archived cannot be restored from there.
     """
 
     destination: str
@@ -42,6 +42,7 @@ class ArchiveState:
     end: Annotated[str, AfterValidator(partial(bounds.plain, most=400))] = ""
     error: Clause = ""
     gap: Clause = ""
+    stranded: Clause = ""
     failing: Moment | None = None
 
     def exposed(self, now: datetime) -> timedelta | None:
@@ -60,7 +61,13 @@ def after_round(
     end = done.end.end if done.end else ""
     gap = done.gap or (before.gap if before else "")
     return ArchiveState(
-        destination=destination.name, every=every, tried=done.looked, archived=done.looked, end=end, gap=gap
+        destination=destination.name,
+        every=every,
+        tried=done.looked,
+        archived=done.looked,
+        end=end,
+        gap=gap,
+        stranded=done.stranded[:MOST_SAID],
     )
 
 
@@ -76,6 +83,7 @@ def after_failure(
         archived=before.archived if before else None,
         end=before.end if before else "",
         gap=before.gap if before else "",
+        stranded=before.stranded if before else "",
         error=said or type(error).__name__,
         failing=(before.failing if before else None) or now,
     )
@@ -84,7 +92,7 @@ def after_failure(
 def write_state(ctx: Context, state: ArchiveState) -> None:
     """Write it down for who asks. Raise nothing: the archive does not depend on it."""
     # A daemon of the version before reads it, too, where it can: it knows nothing of that.
-    unsaid = {"destination"} if state.failing else {"destination", "failing"}
+    unsaid = {"destination"} | {name for name in ("failing", "stranded") if not getattr(state, name)}
     text = json.dumps(to_rows(_STATE, state, without=unsaid))
     with suppress(OSError, Refused):
         prepare(ctx.shared)

@@ -19,7 +19,7 @@ from zbackup.model.errors import (
     VerificationFailed,
 )
 from zbackup.model.event_log import log
-from zbackup.model.record import TIMES_OUT_OF_ORDER, Record, from_properties, to_properties
+from zbackup.model.record import LOG_RESTARTS, TIMES_OUT_OF_ORDER, Record, from_properties, to_properties
 from zbackup.model.snapshot import Dataset
 
 # In Record.server: how many tables there were that no crash recovery makes whole; not there for none.
@@ -53,6 +53,8 @@ def finish(
     if before:
         stops = ctx.log_reader.unreplayable(backup.files(datasets), before.log_to, base=before)
         finished = finished.with_unreplayable(stops)
+    if before is None and (lost := _lost_in_front(backup, others)):
+        finished = replace(finished, server=finished.server | {LOG_RESTARTS: lost.log_break})
     finished = replace(finished, since=_since(backup, others) or reach.as_of)
     if span := ctx.log_reader.log_span(record, where, before):
         finished = finished.with_log(before.log_id if before else str(uuid.uuid4()), span)
@@ -65,6 +67,13 @@ def _since(backup: Backup, others: Sequence[Backup]) -> datetime | None:
     before = [b for b in others if b.finished and b.createtxg < backup.createtxg]
     known = [since for b in before if (since := b.record.since or b.record.as_of)]
     return min(known, default=None)
+
+
+def _lost_in_front(backup: Backup, others: Sequence[Backup]) -> Backup | None:
+    """The newest backup that lost a part and that no whole one follows but this."""
+    older = [b for b in others if b.createtxg < backup.createtxg and (b.lost_parts or b.complete)]
+    newest = max(older, key=lambda b: b.createtxg, default=None)
+    return newest if newest and newest.lost_parts else None
 
 
 def _continued(
@@ -84,6 +93,7 @@ def _continued(
 def _ends_of_logs(backup: Backup, others: Sequence[Backup]) -> list[Backup]:
     """The newest older backup, and the newest of each other log of the same server; newest first.
 
+    None behind a backup that lost a part: the data was rolled back, and the log may have kept both histories.
     None where the server's log was not whole when the newest of all was taken, or is not now: what was
     committed meanwhile is in no log, so whatever follows is another.
 
@@ -96,7 +106,8 @@ def _ends_of_logs(backup: Backup, others: Sequence[Backup]) -> list[Backup]:
     breaks = [
         b.createtxg
         for b in before
-        if (b.record.breaks_log or b.record.log_ended) and any(s.dataset in here for s in b.snapshots)
+        if (b.record.breaks_log or b.record.log_ended or b.lost_parts)
+        and any(s.dataset in here for s in b.snapshots)
     ]
     if backup.record.breaks_log:
         return []

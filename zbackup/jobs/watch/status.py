@@ -213,6 +213,7 @@ def _archive_facts(archive: ArchiveState, now: datetime) -> ArchiveFacts:
         error=archive.error,
         ahead=archive.archived is not None and archive.exposed(now) is None,
         failing=max(now - archive.failing, timedelta()) if archive.failing else timedelta(),
+        stranded=archive.stranded,
     )
 
 

@@ -16,7 +16,7 @@ from zbackup.model.relocation import Relocation
 from zbackup.model.retention import Retention
 from zbackup.model.unreplayable import Unreplayable
 from zbackup.plan.calendar import back
-from zbackup.plan.recovery.coverage import log_known
+from zbackup.plan.recovery.coverage import first_break, log_known
 from zbackup.plan.recovery.window import LiveLog, RecoveryWindow, recovery_window, usable_bases
 from zbackup.plan.retention.retention import Kept, plan_retention
 
@@ -137,6 +137,8 @@ def _live_log(ctx: Context, catalog: Catalog) -> tuple[LiveLog | None, str]:
     newest = _newest(catalog.backups)
     if newest is None:
         return None, "no backup says which log it holds"
+    if broken := first_break(newest, None, catalog.backups):
+        return LiveLog("", "", broken=broken.log_break), ""
     live = live_files(catalog.datasets)
     try:
         span = ctx.log_reader.live_log(newest.files(catalog.all_datasets), live)

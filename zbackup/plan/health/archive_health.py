@@ -18,7 +18,7 @@ class ArchiveFacts:
     """The facts about a destination's log archive. `exposed` is what would be lost with the host (None: not
     known), `every` how often it is archived, `error` why it fails, "" if it does not. `ahead`: it was
     archived later than now, by the clock. `failing` is for how long every look has failed: where nobody knows
-    what is exposed, at least so much is."""
+    what is exposed, at least so much is. `stranded`: why nothing of it can be restored from there."""
 
     destination: str
     exposed: timedelta | None
@@ -26,11 +26,25 @@ class ArchiveFacts:
     error: str = ""
     ahead: bool = False
     failing: timedelta = timedelta()
+    stranded: str = ""
 
 
 def of_archives(archives: Sequence[ArchiveFacts], *, daemon_runs: bool) -> list[Finding]:
     """List the findings about log archives that are behind."""
-    return [found for each in archives if (found := _behind(each, daemon_runs=daemon_runs))]
+    behind = [found for each in archives if (found := _behind(each, daemon_runs=daemon_runs))]
+    return behind + [_stranded(each) for each in archives if each.stranded]
+
+
+def _stranded(facts: ArchiveFacts) -> Finding:
+    return Finding(
+        severity="critical",
+        subject="archive",
+        text=f"the log that is archived at {facts.destination} now cannot be restored from there: "
+        f"{facts.stranded}",
+        why="archived log brings a backup further that lies beside it, and is worth nothing without one",
+        fix="zbackup ship",
+        key=f"{facts.destination} stranded",
+    )
 
 
 def _behind(facts: ArchiveFacts, *, daemon_runs: bool) -> Finding | None:

@@ -207,6 +207,17 @@ def carriers(backups: Sequence[Backup], archive: ArchiveInventory) -> tuple[Carr
     return tuple(found)
 
 
+def stranded(backups: Sequence[Backup], archive: ArchiveInventory, server: str) -> str:
+    """Why no backup at a destination leads to the newest of a server's archived log; "" if one does."""
+    newest = max(archive.of(server), key=lambda f: f.file, default=None)
+    chains = (chain for each in carriers(backups, archive) for chain in each.chains)
+    if newest is None or any(newest.file == f.file for chain in chains for f in chain.files):
+        return ""
+    if not backups:
+        return "no backup was shipped there yet"
+    return f"no backup there leads to it: {newest.file.name} is of epoch {newest.file.epoch}"
+
+
 def _is_behind(broken: Backup, backup: Backup) -> bool:
     same = broken.record.server_uuid == backup.record.server_uuid
     return same and broken.createtxg >= backup.createtxg

@@ -36,11 +36,21 @@ def continues(newer: Backup, older: Backup) -> bool:
 
 
 def first_break(base: Backup, log: Backup | None, backups: Iterable[Backup]) -> Backup | None:
-    """The first behind the base at which the server's log was not whole, up to `log`, or to now (None)."""
+    """The first behind the base at which the server's log was not whole, up to `log`, or to now (None).
+
+    Up to now, one that has lost a part counts as well: its data may have been rolled back, and the log gone
+    on. Where a later backup holds the same log, that was proven before the part was lost.
+    """
+    backups = list(backups)
+    proven = max((b.createtxg for b in backups if b.complete and continues(b, base)), default=base.createtxg)
     behind = (
         b
         for b in backups
-        if (b.record.breaks_log or (b.record.log_ended and b is not log))
+        if (
+            b.record.breaks_log
+            or (b.record.log_ended and b is not log)
+            or (log is None and b.lost_parts and b.createtxg > proven)
+        )
         and base.createtxg < b.createtxg
         and (log is None or b.createtxg <= log.createtxg)
         and _same_server(b.record, base.record)

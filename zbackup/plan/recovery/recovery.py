@@ -105,10 +105,7 @@ def require_whole_log(base: Backup, log: Backup | None, backups: Sequence[Backup
         since = (b for b in usable_bases(backups) if b.record.blockers and b.createtxg >= broken.createtxg)
         alone = min(since, key=_age, default=None)
         own = f"; what was there then comes with --to-backup {shlex.quote(alone.name)}" if alone else ""
-        raise NotRecoverable(
-            f"no whole log leads there from {base.name}: when {broken.name} was taken, "
-            f"{broken.record.log_lacks}{own}; {window}"
-        )
+        raise NotRecoverable(f"no whole log leads there from {base.name}: {broken.log_break}{own}; {window}")
 
 
 def plan_as_it_is(base: Backup) -> RecoveryPlan:

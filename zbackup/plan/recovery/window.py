@@ -51,12 +51,13 @@ class Window:
 class LiveLog:
     """The server's own log at the time of the look: of which log it is ("": none that a backup holds), where
     it begins, and what keeps it from being read behind the newest backup ("": nothing that was seen).
-    `stops`: what is behind that and cannot be replayed."""
+    `stops`: what is behind that and cannot be replayed. `broken`: why it may hold two histories, a clause."""
 
     log_id: str
     first: str
     damage: str = ""
     stops: tuple[Unreplayable, ...] = ()
+    broken: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,6 +223,9 @@ def _tail(before: _Piece, live: LiveLog, now: datetime) -> Gap:
         why = f"{_unreplayable(before.stop)}, and there is no backup behind it yet: zbackup snapshot"
         return Gap(after=before.to, to=now, cause="no replay", older=before.base.name, newer="", why=why)
     uuid = before.holder.record.server_uuid
+    if live.broken and before.broken is None:
+        why = f"{live.broken}; a new backup begins again: zbackup snapshot"
+        return Gap(after=before.to, to=now, cause="not whole", older=before.holder.name, newer="", why=why)
     if live.damage and before.broken is None and live.log_id == before.holder.record.log_id:
         why = f"the server's log is damaged: {live.damage}"
         return Gap(after=before.to, to=now, cause="damaged", older=before.holder.name, newer="", why=why)
@@ -234,7 +238,7 @@ def _cause(before: _Piece, log_id: str, first: str, who: str, server_uuid: str) 
     base."""
     record = before.holder.record
     if broken := before.broken:
-        return "not whole", f"when {broken.name} was taken, {broken.record.log_lacks}"
+        return "not whole", broken.log_break
     if not log_known(record) or not log_id:
         return "unknown", f"which log {'it' if log_id else who.removesuffix(' holds')} holds was not recorded"
     if record.server_uuid != server_uuid:

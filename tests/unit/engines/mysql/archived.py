@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.unit.engines.binlog.builder import Builder
 from tests.unit.engines.mysql.test_recovery_of_files import NOW, record
 from tests.unit.samples import NOON
+from zbackup.destinations.copies import Copies
 from zbackup.engines.mysql.archive.follow import MysqlLogFollower
 from zbackup.engines.mysql.binlog.events import (
     FIRST_EVENT,
@@ -186,6 +187,9 @@ class Archive:
     chunks: dict[str, list[tuple[Chunk, bytes]]] = field(default_factory=dict)
     files: dict[str, LogFileId] = field(default_factory=dict)
     claims: dict[tuple[str, int], str] = field(default_factory=dict)
+
+    def copies(self) -> Copies:
+        return Copies((), ())
 
     def claim_log(self, server: str, epoch: int, writer: str) -> str:
         return self.claims.setdefault((server, epoch), writer)

@@ -1,6 +1,7 @@
 """The binlog among a backup's files: what it holds, and whether it is the one another backup holds."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from zbackup.engines.mysql.binlog.errors import DifferentLog, GapError
@@ -9,6 +10,7 @@ from zbackup.engines.mysql.binlog.files import log_files, sequence
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import last_in_file
 from zbackup.engines.mysql.binlog.same_log import require_same_log
+from zbackup.engines.mysql.binlog.torn_end import is_closed
 from zbackup.engines.mysql.plain_log.plain_log import PLAIN_LOG
 from zbackup.engines.mysql.server.assess import UNREADABLE_LOG
 from zbackup.model.backup import BackupFiles
@@ -61,6 +63,18 @@ def span_of(record: Record, where: Relocation, since: Record | None = None) -> L
     files = covered_files(record, where)
     oldest = LogPosition.of(unbroken(files).name, FIRST_EVENT)
     return LogSpan(str(oldest), str(end_of(record, where, files, since)))
+
+
+def begun_after_standstill(end: LogPosition, files: Sequence[Path]) -> Path | None:
+    """The file that the server began where it had not closed the one before, which ends at `end`; else None.
+
+    It crashed before anything more was committed; or its datasets were rolled back to the snapshot that ends
+    there, and what had been committed since is gone. The files do not tell which.
+    """
+    for file, following in pairwise(files):
+        if file.name == end.file and not last_in_file(file, start=end.offset) and not is_closed(file):
+            return following
+    return None
 
 
 def live_span(newest: BackupFiles, live: Relocation) -> LogSpan:

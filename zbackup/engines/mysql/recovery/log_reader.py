@@ -2,14 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
+from pathlib import Path
 
 from zbackup.engines.mysql.binlog.find_unreplayable import LIVE, find_unreplayable
 from zbackup.engines.mysql.binlog.position import LogPosition, described
+from zbackup.engines.mysql.binlog.reader import begun
 from zbackup.engines.mysql.plain_log.plain_log import PlainLog, require_current
 from zbackup.engines.mysql.recovery.as_of import latest_certain, reach, reach_without_log, scan
 from zbackup.engines.mysql.recovery.covered_log import (
+    begun_after_standstill,
     covered_files,
     end_of,
     is_readable,
@@ -29,7 +32,9 @@ from zbackup.engines.mysql.recovery.verify_replay import end_found, require_reco
 from zbackup.engines.mysql.server.plugins import lacking
 from zbackup.model.anchors import Anchor
 from zbackup.model.backup import BackupFiles
+from zbackup.model.errors import NotRecoverable
 from zbackup.model.log import LogDamage, LogSpan
+from zbackup.model.moment import utc_text
 from zbackup.model.record import Record
 from zbackup.model.recovery import Reach, ReplayRange
 from zbackup.model.relocation import Relocation
@@ -132,6 +137,8 @@ class MysqlLogReader:
         stop = effective_stop(base.record.engine, stop)
         start = end_of(*base)
         point = find_stop_behind_base(start, covered_files(*base), log, stop, anchors)
+        if isinstance(stop, Time) and point.last_applied is None:
+            _require_no_standstill(base.record, start, covered_files(*log), stop.at)
         lacks = partial(lacking, recorded=base[0].server)
         stops = find_unreplayable(covered_files(*log), start, point.stop, lacking=lacks)
         return ReplayRange(
@@ -144,4 +151,17 @@ class MysqlLogReader:
             later=point.later,
             outside=tables_outside(base.record, covered_files(*base)[-1], covered_files(*log), point),
             stopped=stops[0] if stops else None,
+        )
+
+
+def _require_no_standstill(base: Record, end: LogPosition, files: Sequence[Path], target: datetime) -> None:
+    """Raise NotRecoverable for a moment that a log rolled back with its server would not tell of."""
+    following = begun_after_standstill(end, files)
+    since = begun(following) if following else None
+    if following and since and (base.complete_to or base.taken) < target <= since + timedelta(seconds=1):
+        raise NotRecoverable(
+            f"the log does not tell what was committed between {utc_text(base.taken)} and {utc_text(since)}: "
+            f"{end.file} ends where {base.called} ends, was not closed, and {following.name} follows. Either "
+            "the server crashed with nothing committed since, or its datasets were rolled back. To restore "
+            f"the state of that backup: --to-backup {base.called}"
         )
