@@ -166,7 +166,7 @@ class Builder:
             given = Path(os.path.relpath(log_dir, real))
         options = [f"--log-bin={given / name}"]
         if link == "index elsewhere":
-            options.append(f"--log-bin-index={real / 'the index'}")
+            options.append(f"--log-bin-index={real / 'the v2.index.of logs'}")
         return ["--skip-log-bin"] if self._row["format"] == "off" else options
 
     def _part(self, real: Path, main: Path) -> list[str]:

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -39,7 +40,11 @@ __all__ = ["pool", "pytest_addoption", "pytest_runtest_logreport"]
 
 @pytest.fixture(scope="module")
 def house(pool: Pool, variant: Variant) -> Iterator[House]:
-    """A seeded server of the module's `variant` on datasets with odd names, one within the other."""
+    """A seeded server of the module's `variant` on datasets with odd names, one within the other.
+
+    Its log's index has a name that the server does not tell as it is."""
+    index = f"--log-bin-index={pool.log.mountpoint / 'log' / 'binlog.v2.index'}"
+    variant = replace(variant, options=(*variant.options, index))
     server = build(pool, pool.home, variant, pool.data, pool.log)
     with server:
         house = House(pool, pool.home, server, (pool.data.name,))

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.engines.binlog.builder import Builder
 from zbackup.engines.mysql.binlog.errors import DifferentLog
-from zbackup.engines.mysql.binlog.files import index_without_links, log_files
+from zbackup.engines.mysql.binlog.files import find_index, index_without_links, log_files
 from zbackup.engines.mysql.binlog.same_log import require_same_log
 
 NOW = 1_700_000_000_000_000
@@ -38,6 +38,18 @@ def test_the_index_counts_when_there_is_one(tmp_path: Path) -> None:
         tmp_path / "db-1.log.000002",
         tmp_path / "db-1.log.000003",
     ]
+
+
+def test_an_index_with_a_second_dot_is_found_beside_what_the_server_calls_it(tmp_path: Path) -> None:
+    said, real = tmp_path / "my.index", tmp_path / "my.v2.index"
+    touch(tmp_path, "my.000001", "my.old")
+    real.write_text("/elsewhere/logs/my.000001\n")
+    assert find_index(said, "my") == real
+    said.write_text("/elsewhere/logs/another.000001\n")
+    assert find_index(said, "my") == real
+    said.write_text("/elsewhere/logs/my.000001\n")
+    assert find_index(said, "my") == said
+    assert find_index(tmp_path / "none.index", "none") == tmp_path / "none.index"
 
 
 def copies(tmp_path: Path, base: bytes, source: bytes) -> tuple[Path, Path]:

@@ -8,6 +8,7 @@ from typing import Final
 
 from zbackup.engines.mysql.binlog.errors import GapError
 from zbackup.engines.mysql.binlog.position import LogPosition
+from zbackup.model.errors import Refused
 from zbackup.proc import secure_files
 
 _NAME: Final = re.compile(r"(?P<base>.+)\.(?P<sequence>\d{6,})")
@@ -44,6 +45,28 @@ def log_files(index: Path | None, directory: Path, basename: str) -> list[Path]:
     if not found:
         raise GapError(f"there is no log: no file {basename}.* in {directory}")
     return sorted(found, key=lambda path: sequence(path.name))
+
+
+def find_index(index: Path, basename: str) -> Path:
+    """The file that lists the log's files: `index`, or one beside it that begins with the same word.
+
+    Both servers name an index that was configured as my.v2.index "my.index" in @@log_bin_index: tried with
+    MySQL 9.7 and MariaDB 10.11. Where none lists a file of that base name, `index`.
+    """
+    stem = index.name.partition(".")[0]
+    beside = (index.with_name(name) for name in sorted(_entries(index.parent)) if name.startswith(f"{stem}."))
+    for candidate in (index, *beside):
+        if not _NAME.fullmatch(candidate.name) and _lists(candidate, basename):
+            return candidate
+    return index
+
+
+def _lists(index: Path, basename: str) -> bool:
+    try:
+        names = map(_NAME.fullmatch, _listed(index) or ())
+    except (OSError, Refused):
+        return False
+    return any(name and name["base"] == basename for name in names)
 
 
 def _listed(index: Path) -> list[str] | None:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from zbackup.config.zone import host_zone
+from zbackup.engines.mysql.binlog.files import find_index
 from zbackup.engines.mysql.server.system_zone import LOCALTIME
 from zbackup.model.errors import Refused
 from zbackup.model.moment import zone_named
@@ -109,6 +110,10 @@ def recorded(variables: Mapping[str, str], encryption: str) -> dict[str, str]:
     # The index is shown as it was given: where that is relative, it is so to the data directory.
     datadir = Path(variables["datadir"])
     facts |= {name: str((datadir / facts[name]).resolve()) for name in FOUND_AGAIN if facts.get(name)}
+    if facts.get("log_bin_index"):
+        base = Path(facts["log_bin_basename"]).name
+        with contextlib.suppress(OSError, Refused):
+            facts["log_bin_index"] = str(find_index(Path(facts["log_bin_index"]), base))
     facts |= {name: _without_links(facts[name]) for name in DIRECTORIES if name in facts}
     if searched := facts.get("innodb_directories"):
         facts["innodb_directories"] = ";".join(map(_without_links, searched.split(";")))
