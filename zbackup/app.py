@@ -347,7 +347,10 @@ def destination(settings: Settings, instance: str, ship: Ship) -> Destination:
             # Imported here: a host without a bucket need not wait until boto3 is read.
             from zbackup.destinations.s3 import from_config
 
-            return from_config.destination(ship, to, instance, SystemClock(), settings.daemon.state_dir)
+            memory = own_directory(settings.run_dir)
+            return from_config.destination(
+                ship, to, instance, SystemClock(), settings.daemon.state_dir, memory
+            )
         case to:
             from zbackup.destinations.zfs_destination import ZfsDestination
 

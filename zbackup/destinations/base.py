@@ -69,7 +69,8 @@ class Session(Protocol):
         """The streams that bring these copies of one dataset, oldest first, in the order they are needed.
 
         There may be others among what they bring: where only what was sent can be fetched again, all of a
-        chain. Raise VerificationFailed when a part of that is missing.
+        chain. Raise VerificationFailed when a part of that is missing, and PrivateKeyElsewhere when one
+        cannot be read here.
         """
 
     def size(self, step: StreamStep) -> int:
@@ -168,6 +169,14 @@ class Archiving(Protocol):
     def remove_log(self, file: LogFileId) -> None:
         """Take the file away, from its beginning on: what is left of it after a cut is not listed any more,
         and the next call takes that away. One that is gone already is success."""
+
+
+@runtime_checkable
+class Sealing(Protocol):
+    """The operation that a session also offers where what is archived may be sealed for a private key."""
+
+    def require_log_key(self, archived: ArchivedFile) -> None:
+        """Raise PrivateKeyElsewhere where what was archived last of the file cannot be read here."""
 
 
 class Destination(Protocol):

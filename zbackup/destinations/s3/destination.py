@@ -18,6 +18,7 @@ from zbackup.destinations.s3.server import MOST_WAIT_S
 from zbackup.destinations.s3.session import S3Session
 from zbackup.destinations.s3.settings import StorageSettings
 from zbackup.destinations.s3.signatures import Signatures
+from zbackup.destinations.s3.unfinished_keys import UnfinishedKeys
 from zbackup.model.errors import NotFound
 
 
@@ -26,7 +27,8 @@ class S3Destination:
     """`prefix` is what all keys begin with; `now` is the time, which decides when a chain is old.
 
     `storing` says how the bucket is reached, too. `cache` is the directory below which pages of the bucket
-    are kept (None: they are not).
+    are kept, and `unfinished` that in memory below which keys of sealed streams are while they are on their
+    way (None: they are not).
     """
 
     name: str
@@ -37,6 +39,7 @@ class S3Destination:
     storing: StorageSettings
     now: Callable[[], datetime]
     cache: Path | None = None
+    unfinished: Path | None = None
     most_wait_s: float = MOST_WAIT_S
 
     @property
@@ -67,6 +70,7 @@ class S3Destination:
     def connect(self) -> Iterator[S3Session]:
         table = self.storing.table
         layout = Layout(root_of(self.prefix, self.instance))
+        address = (table.endpoint or "", self.bucket, layout.root)
         with self._opened() as bucket:
             yield S3Session(
                 bucket=bucket,
@@ -74,6 +78,7 @@ class S3Destination:
                 address=self.address,
                 storing=self.storing,
                 now=self.now,
+                unfinished=UnfinishedKeys(self.unfinished, address),
                 logs=S3Logs(bucket, layout.root, self.address, self.storing, locked=bool(table.object_lock)),
                 pages=ManifestStore(
                     bucket=bucket,
@@ -82,8 +87,9 @@ class S3Destination:
                         keys=self.storing.keys,
                         root=layout.root,
                         bound_only=not table.accept_unbound,
+                        private=self.storing.private,
                     ),
                     signed_only=self.storing.signed_only,
-                    cache=PageCache(self.cache, (table.endpoint or "", self.bucket, layout.root)),
+                    cache=PageCache(self.cache, address),
                 ),
             )

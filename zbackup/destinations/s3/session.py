@@ -19,7 +19,6 @@ from zbackup.destinations.s3.catalog import scan
 from zbackup.destinations.s3.chains import BucketContents, inventory_of
 from zbackup.destinations.s3.client import Bucket
 from zbackup.destinations.s3.commit import Committer
-from zbackup.destinations.s3.encryption import DataKey
 from zbackup.destinations.s3.fetching import LEAST_ROOM, fetch, rest
 from zbackup.destinations.s3.garbage_collection import QUIET, Collector
 from zbackup.destinations.s3.layout import Layout, StreamId, segment_of
@@ -27,18 +26,30 @@ from zbackup.destinations.s3.log_archive import S3Logs
 from zbackup.destinations.s3.manifest_schema import StreamHeader, StreamIndex, to_json
 from zbackup.destinations.s3.manifest_store import ManifestStore
 from zbackup.destinations.s3.restorable import copies_of, needed_by, needed_with_lost, steps_to
+from zbackup.destinations.s3.sealed_keys import elsewhere
 from zbackup.destinations.s3.segments import Buffers, Piece, StreamAccess, cut, is_worth_compressing, store
 from zbackup.destinations.s3.settings import StorageSettings, require_stream
+from zbackup.destinations.s3.signatures import StreamKeys
 from zbackup.destinations.s3.stream_headers import StreamHeaders
+from zbackup.destinations.s3.unfinished_keys import NOT_KEPT, UnfinishedKeys
 from zbackup.destinations.s3.verify import Verifier
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, LogFileId
 from zbackup.model.backup import Backup
-from zbackup.model.errors import BucketRefused, Refused, Taken, VerificationFailed
+from zbackup.model.errors import BucketRefused, PrivateKeyElsewhere, Refused, Taken, VerificationFailed
 from zbackup.model.event_log import log
 from zbackup.model.record import Record
 from zbackup.model.shipping import Checked, Inventory, OutgoingStream
 from zbackup.model.snapshot import Snapshot
 from zbackup.proc.pipeline import Command, Meter, reading, writing
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """The header of a stream that an earlier run began, with its keys if one may go on so."""
+
+    header: StreamHeader
+    keys: StreamKeys | None
+    resumable: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +63,7 @@ class S3Session:
     now: Callable[[], datetime]
     pages: ManifestStore
     logs: S3Logs
+    unfinished: UnfinishedKeys = NOT_KEPT
 
     def archived(self) -> ArchiveInventory:
         return self.logs.archived()
@@ -68,6 +80,9 @@ class S3Session:
     def proven_to(self, archived: ArchivedFile) -> datetime | None:
         return self.logs.proven_to(archived)
 
+    def require_log_key(self, archived: ArchivedFile) -> None:
+        self.logs.require_private_key(archived)
+
     def remove_log(self, file: LogFileId) -> None:
         self.logs.remove(file)
 
@@ -75,9 +90,8 @@ class S3Session:
         contents = self.contents()
         for key, problem in contents.unreadable[:1]:
             raise VerificationFailed(f"{self.bucket.address}/{key}: {problem}")
-        return inventory_of(
-            contents, self.address, self.storing.table, self.now(), needed_with_lost(contents)
-        )
+        self.unfinished.keep_only([s for s in contents.headers if s not in contents.indexes])
+        return inventory_of(contents, self.address, self.storing, self.now(), needed_with_lost(contents))
 
     def contents(self) -> BucketContents:
         return scan(self.pages, self.storing.table.uploads)
@@ -86,12 +100,30 @@ class S3Session:
         return copies_of(self.contents(), self.address, keyless=self.storing.keys is None)
 
     def stream_steps(self, wanted: Sequence[Snapshot]) -> Sequence[StreamStep]:
-        return steps_to(self.contents(), wanted, self._called)
+        steps = steps_to(self.contents(), wanted, self._called)
+        for step in steps:
+            self._require_private_key(_stream_of(step))
+        return steps
 
     def size(self, step: StreamStep) -> int:
         stream = _stream_of(step)
         known = (p for m in self.pages.known.values() for p in m.parts)
         return next((p.size for p in known if (p.dataset, p.guid, p.base) == astuple(stream)), 0)
+
+    def _require_private_key(self, stream: StreamId) -> None:
+        """Raise PrivateKeyElsewhere where the contents cannot be opened here, before anything is fetched."""
+        named = {
+            StreamId(dataset=p.dataset, guid=p.guid, base=p.base): p.public_key
+            for m in self.pages.known.values()
+            for p in m.parts
+        }
+        sealed_for = named.get(stream)
+        if sealed_for is None:
+            # Its own backup is pruned.
+            header = StreamHeaders(self.pages).of(stream)
+            sealed_for = header.contents.public_key if header and header.contents else ""
+        if sealed_for and not self.storing.private.has(sealed_for):
+            raise elsewhere(f"what lies at {self.address}", sealed_for)
 
     def _called(self, stream: StreamId) -> str:
         header = StreamHeaders(self.pages).of(stream)
@@ -124,7 +156,11 @@ class S3Session:
         )
         # What is proven is what is there, and not what was read of it before.
         self.pages.known.clear()
-        return verifier.verify(scan(replace(self.pages, cache=NO_CACHE), self.storing.table.uploads))
+        contents = scan(replace(self.pages, cache=NO_CACHE), self.storing.table.uploads)
+        for sealed_for in contents.sealed_for if deep else ():
+            if not self.storing.private.has(sealed_for):
+                raise elsewhere(f"what lies at {self.address}", sealed_for)
+        return verifier.verify(contents)
 
     def orphans(self) -> tuple[str, ...]:
         streams = self._collector.orphans(self.contents(), self._now())
@@ -149,37 +185,55 @@ class S3Session:
 
     def store(self, part: OutgoingStream, sender: Command, meter: Meter) -> int:
         stream = StreamId(dataset=part.dataset, guid=part.guid, base=part.base)
-        header = self._header(stream)
+        begun = self._begun(stream)
+        going_on = begun if begun and begun.resumable else None
         page: StreamIndex | None = None
         with reading(sender) as source:
-            buffers = self._buffers(header)
+            buffers = self._buffers(going_on.header if going_on else None)
             pieces = cut(source, buffers, meter)
             first = next(pieces)
             # Nothing at all is what a sender writes that fails: leaving, it is asked why.
             if len(first.buffer) > buffers.front + buffers.back:
                 with first.content() as content:
                     require_stream(content, part)
-                access = self._going_on(stream, header) if header else self._beginning(stream, part, first)
+                if going_on:
+                    access = self._going_on(stream, going_on)
+                else:
+                    access = self._beginning(stream, part, first, begun.header if begun else None)
                 page = store(access, following((first,), pieces), buffers, self._present(stream))
         # Only now is it known that the sender came to its end.
         if page is None:
             raise VerificationFailed("what was to be stored is empty, and no ZFS send stream")
         self.bucket.put_new(self.layout.index(stream), to_json(page))
+        self.unfinished.forget(stream)
         return page.size
 
-    def _header(self, stream: StreamId) -> StreamHeader | None:
-        """Tell how an earlier run began, if one may go on so.
+    def _begun(self, stream: StreamId) -> _Begun | None:
+        """Tell how an earlier run began, and whether one may go on so.
 
-        Nothing is sent plain because a bucket says it, nor in larger segments than this host has memory for.
+        Nothing is sent plain or sealed for another because a bucket says it, nor in larger segments than this
+        host has memory for.
         """
         try:
             header = StreamHeaders(self.pages).own(stream)
         except VerificationFailed as wrong:
             log.warning("s3.stream_begun_again", stream=ascii(str(stream)), reason=str(wrong))
             return None
-        if header is None or header.segment_size > max(self.storing.table.segment, LEAST_ROOM):
+        if header is None:
             return None
-        return header if header.version == 2 or not self.storing.encrypts_new else None
+        sealed_for = header.contents.public_key if header.contents else ""
+        if (
+            header.segment_size > max(self.storing.table.segment, LEAST_ROOM)
+            or (header.version == 1 and self.storing.encrypts_new)
+            or sealed_for != self.storing.public_id
+        ):
+            return _Begun(header, None, resumable=False)
+        try:
+            keys = self._keys(stream, header)
+        except PrivateKeyElsewhere:
+            log.info("s3.stream_begun_again", stream=ascii(str(stream)), reason="its key is not kept here")
+            return _Begun(header, None, resumable=False)
+        return _Begun(header, keys, resumable=True)
 
     def _buffers(self, header: StreamHeader | None) -> Buffers:
         """One is filled while the others are on their way."""
@@ -193,10 +247,16 @@ class S3Session:
         return fetch(self._opened(stream, page), page, meter)
 
     def _opened(self, stream: StreamId, page: StreamIndex) -> StreamAccess:
-        return self._access(stream, page.header, self._key(stream, page.header))
+        keys = self.pages.signing.open_contents(stream, page.header, f"{self.address}: {stream}")
+        return self._access(stream, page.header, keys)
 
-    def _key(self, stream: StreamId, header: StreamHeader) -> DataKey | None:
-        return self.pages.signing.open_stream(stream, header, f"{self.address}: {stream}")
+    def _keys(self, stream: StreamId, header: StreamHeader) -> StreamKeys | None:
+        """The keys of a stream that is on its way."""
+        where = f"{self.address}: {stream}"
+        signing = self.pages.signing.open_stream(stream, header, where)
+        if signing and header.contents and (kept := self.unfinished.take(stream, header)):
+            return StreamKeys(signing, kept)
+        return self.pages.signing.open_contents(stream, header, where)
 
     def abort(self, dataset: str) -> None:
         contents = self.contents()
@@ -219,14 +279,18 @@ class S3Session:
     def commit(self, record: Record, parts: Sequence[OutgoingStream], when: str) -> None:
         Committer(self.pages, self.address, self.contents).commit(record, parts, when)
 
-    def _going_on(self, stream: StreamId, header: StreamHeader) -> StreamAccess:
+    def _going_on(self, stream: StreamId, begun: _Begun) -> StreamAccess:
+        header = begun.header
         log.info("s3.stream_continued", stream=str(stream), host=header.host)
         # Written once more as it is: somebody works on it, and whoever collects garbage sees that.
         body = to_json(header)
         self.bucket.put(self.layout.header(stream), body, hashlib.sha256(body).digest())
-        return self._access(stream, header, self._key(stream, header))
+        return self._access(stream, header, begun.keys)
 
-    def _beginning(self, stream: StreamId, part: OutgoingStream, first: Piece) -> StreamAccess:
+    def _beginning(
+        self, stream: StreamId, part: OutgoingStream, first: Piece, there: StreamHeader | None
+    ) -> StreamAccess:
+        """`there`: the header that was seen, and that one cannot go on with."""
         header = StreamHeader(
             dataset=part.dataset,
             snapshot=part.name,
@@ -238,19 +302,27 @@ class S3Session:
             encryption=None,
             host=socket.gethostname(),
         )
-        key: DataKey | None = None
+        keys: StreamKeys | None = None
         if self.storing.keys is not None and self.storing.encrypts_new:
-            key, header = self.pages.signing.new_stream(self.storing.keys, stream, header, part.server)
+            keys, header = self.pages.signing.new_stream(
+                self.storing.keys, stream, header, part.server, self.storing.public
+            )
+        if keys and header.contents:
+            # Before the header: a cut in between leaves a key of nothing.
+            self.unfinished.keep(stream, header, keys.contents)
         body = to_json(header)
         if not self.bucket.put_new(self.layout.header(stream), body):
-            if self._is_taken(stream):
+            if self._is_taken(stream, there):
                 raise Taken(f"another zbackup has just begun to store {stream} at {self.address}")
             self.bucket.put(self.layout.header(stream), body, hashlib.sha256(body).digest())
-        return self._access(stream, header, key)
+        return self._access(stream, header, keys)
 
-    def _is_taken(self, stream: StreamId) -> bool:
+    def _is_taken(self, stream: StreamId, there: StreamHeader | None) -> bool:
+        """Tell whether another header is there than the one that was seen."""
         try:
-            return self._header(stream) is not None
+            return StreamHeaders(self.pages).own(stream) not in (None, there)
+        except VerificationFailed:
+            return False
         except Refused:
             # By one with another key.
             return True
@@ -261,13 +333,14 @@ class S3Session:
                 return "zstd" if not part.raw and is_worth_compressing(content) else "none"
         return self.storing.table.compression
 
-    def _access(self, stream: StreamId, header: StreamHeader, key: DataKey | None) -> StreamAccess:
+    def _access(self, stream: StreamId, header: StreamHeader, keys: StreamKeys | None) -> StreamAccess:
         return StreamAccess(
             bucket=self.bucket,
             layout=self.layout,
             stream=stream,
             header=header,
-            key=key,
+            key=keys.contents if keys else None,
+            signing=keys.signing if keys else None,
             parallel=self.storing.table.uploads,
             usual=self.storing.table.segment,
         )
