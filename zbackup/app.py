@@ -132,6 +132,7 @@ def expected(settings: Settings, instance: Instance, now: datetime) -> Expected:
         daemon=scheduled,
         lock_ceiling=instance.lock.hold,
         drills=drills,
+        read_all=tuple(s.label for s in instance.ship if s.verify and s.verify_read == 0),
         drill_slots=tuple((name, slots) for name, slots in drill_slots if slots),
         arrangements=Arrangements(
             noticed=bool(timing or instance.max_age),

@@ -22,7 +22,7 @@ from zbackup.destinations.copies import Copies, StreamStep
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, LogFileId
 from zbackup.model.backup import Backup
 from zbackup.model.record import Record
-from zbackup.model.shipping import Checked, Inventory, OutgoingStream
+from zbackup.model.shipping import Checked, Inventory, KeyTrial, OutgoingStream, Readers
 from zbackup.model.snapshot import Snapshot
 from zbackup.proc.pipeline import Command, Meter
 from zbackup.zfs.stream_content import Content
@@ -211,3 +211,18 @@ class Destination(Protocol):
 
     def connect(self) -> AbstractContextManager[Session]:
         """Work with it, over one connection, which ends with the body."""
+
+
+@runtime_checkable
+class Encrypting(Protocol):
+    """The operations that a destination also offers where what lies there is encrypted by zbackup."""
+
+    def readers(self) -> Readers:
+        """Tell who can read what lies there."""
+
+    def try_private_key(self) -> KeyTrial:
+        """Open the newest backup, and the newest archived log, with a private key that is here.
+
+        Raise PrivateKeyElsewhere, VerificationFailed where something does not open, or is not sealed at all,
+        and NotFound where there is no backup.
+        """

@@ -12,8 +12,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-
 from tests.unit.samples import PLAIN
 from zbackup.config.s3 import S3
 from zbackup.config.secret import SecretRef
@@ -23,7 +21,7 @@ from zbackup.destinations.s3.encryption import KEY, KeyFiles
 from zbackup.destinations.s3.layout import Layout, StreamId
 from zbackup.destinations.s3.log_archive import S3Logs
 from zbackup.destinations.s3.manifest_store import ManifestStore
-from zbackup.destinations.s3.sealed_keys import PrivateKeys, PublicKey
+from zbackup.destinations.s3.sealed_keys import PrivateKeys, PublicKey, public_of
 from zbackup.destinations.s3.session import S3Session
 from zbackup.destinations.s3.settings import StorageSettings
 from zbackup.destinations.s3.signatures import Signatures
@@ -48,7 +46,7 @@ SIZE = 2500
 SECRET = bytes(range(KEY))
 OTHER_SECRET = bytes(reversed(SECRET))
 PRIVATE = bytes([0x42]) * KEY
-PUBLIC = X25519PrivateKey.from_private_bytes(PRIVATE).public_key().public_bytes_raw()
+PUBLIC = public_of(PRIVATE)
 _numbers = itertools.count()
 _CHAINS: dict[object, tuple[dict[int, bytes], dict[str, tuple[bytes, datetime, str]], datetime]] = {}
 

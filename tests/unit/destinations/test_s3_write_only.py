@@ -29,7 +29,7 @@ from tests.unit.destinations.bucket import (
 )
 from zbackup.destinations.s3.encryption import KeyFiles, Scope
 from zbackup.destinations.s3.manifest_schema import SealedKey, header_from, index_from, manifest_from, to_json
-from zbackup.destinations.s3.sealed_keys import PrivateKeys, PublicKey
+from zbackup.destinations.s3.sealed_keys import PrivateKeys, PublicKey, public_of
 from zbackup.destinations.s3.session import S3Session
 from zbackup.destinations.s3.signatures import Signatures
 from zbackup.model.errors import PrivateKeyElsewhere, Refused, Taken, VerificationFailed
@@ -38,7 +38,7 @@ from zbackup.proc.pipeline import Meter
 ELEVEN, TWELVE = stream_id(part(11)), stream_id(part(12, 11))
 HEADER, INDEX, SEGMENTS = LAYOUT.header(ELEVEN), LAYOUT.index(ELEVEN), LAYOUT.segments(ELEVEN)
 OTHER_PRIVATE = bytes([0x24]) * 32
-OTHER_PUBLIC = PrivateKeys(lambda: (OTHER_PRIVATE,))._known().popitem()[1].public_key().public_bytes_raw()
+OTHER_PUBLIC = public_of(OTHER_PRIVATE)
 SCOPE = Scope(about="tank/@11-full", root=ROOT, server="u1")
 FILE = named()
 LOG = b"insert into secret " * 50

@@ -35,7 +35,7 @@ class BucketContents:
     @property
     def sealed_for(self) -> tuple[str, ...]:
         """The ids of the public keys that contents of committed backups are sealed for."""
-        return tuple(sorted({p.public_key for m in self.manifests for p in m.parts if p.public_key}))
+        return tuple(sorted({each for m in self.manifests for each in m.sealed_for}))
 
     def without(self, backup: str) -> "BucketContents":
         """The contents as they are when that backup's manifest is gone."""

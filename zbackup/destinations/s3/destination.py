@@ -20,6 +20,8 @@ from zbackup.destinations.s3.settings import StorageSettings
 from zbackup.destinations.s3.signatures import Signatures
 from zbackup.destinations.s3.unfinished_keys import UnfinishedKeys
 from zbackup.model.errors import NotFound
+from zbackup.model.shipping import KeyTrial, Readers
+from zbackup.proc.pipeline import Meter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,14 @@ class S3Destination:
         if not found and {"backups", "streams"} <= set(names):
             raise NotFound(f"{self.address} is that of one instance alone: name the prefix above it")
         return found
+
+    def readers(self) -> Readers:
+        with self.connect() as session:
+            return session.readers()
+
+    def try_private_key(self) -> KeyTrial:
+        with self.connect() as session:
+            return session.try_private_key(Meter())
 
     def _opened(self) -> Bucket:
         return Bucket(self.bucket, self.storing.table, self.now, self.most_wait_s)

@@ -9,10 +9,10 @@ from zbackup.config.secret import SecretRef
 from zbackup.config.ship import S3Address, Ship
 from zbackup.destinations.s3.destination import S3Destination
 from zbackup.destinations.s3.encryption import KeyFiles, parse_key
-from zbackup.destinations.s3.sealed_keys import PrivateKeys, PublicKey
+from zbackup.destinations.s3.sealed_keys import PrivateKeys, PublicKey, public_of
 from zbackup.destinations.s3.settings import StorageSettings
 from zbackup.model.errors import ConfigError
-from zbackup.model.key_text import private_bytes, public_bytes
+from zbackup.model.key_text import private_bytes, public_bytes, public_text
 
 
 def destination(
@@ -42,6 +42,11 @@ def _storing(table: S3) -> StorageSettings:
         public=PublicKey(public_bytes(table.public_key)) if table.public_key else None,
         private=PrivateKeys(lambda: tuple(_private_key(ref) for ref in table.private_key)),
     )
+
+
+def public_key_of(ref: SecretRef) -> str:
+    """The public key, as a configuration has it, of a private one. Raise ConfigError for what is none."""
+    return public_text(public_of(_private_key(ref)))
 
 
 def _private_key(ref: SecretRef) -> bytes:

@@ -240,6 +240,12 @@ class S3Logs:
         except NotFound as gone:
             raise Gone(f"{where}: taken away meanwhile") from gone
 
+    def read_newest(self, archived: ArchivedFile) -> int:
+        """Bytes of what was archived last of the file and is not empty, opened and proven."""
+        there = [o.chunk for o in self._objects_of(archived.file) if o.chunk.size]
+        newest = max((c for c in there if c.end <= archived.size), key=lambda c: c.end)
+        return len(self._first_good(archived.file, [newest])[1])
+
     def require_private_key(self, archived: ArchivedFile) -> None:
         """Raise PrivateKeyElsewhere where the end of the file is sealed and cannot be opened here."""
         for chunk in [o.chunk for o in self._objects_of(archived.file) if o.chunk == archived.last]:

@@ -228,6 +228,11 @@ class Manifest(_Page):
         return self.record.get("backup", "")
 
     @property
+    def sealed_for(self) -> tuple[str, ...]:
+        """The ids of the public keys that contents of its parts are sealed for."""
+        return tuple(sorted({part.public_key for part in self.parts if part.public_key}))
+
+    @property
     def called(self) -> str:
         """The name of its snapshots, for people."""
         return self.parts[0].snapshot if self.parts else self.backup

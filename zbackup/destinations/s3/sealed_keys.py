@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from zbackup.destinations.s3.encryption import KEY, DataKey, Scope
 from zbackup.destinations.s3.manifest_schema import SealedKey
 from zbackup.model.errors import PrivateKeyElsewhere, VerificationFailed
+from zbackup.model.key_text import private_text, public_text
 
 _SUITE: Final = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_256_GCM)
 
@@ -26,6 +27,17 @@ _SUITE: Final = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_256_GCM)
 def id_of(public_key: bytes) -> str:
     """What a public key is called in pages and messages."""
     return hashlib.sha256(b"zbackup public key id\n" + public_key).hexdigest()[:16]
+
+
+def public_of(private_key: bytes) -> bytes:
+    return X25519PrivateKey.from_private_bytes(private_key).public_key().public_bytes_raw()
+
+
+def new_pair() -> tuple[str, str, str]:
+    """A new private key and its public one, as text, and the id of that."""
+    private = X25519PrivateKey.generate().private_bytes_raw()
+    public = public_of(private)
+    return private_text(private), public_text(public), id_of(public)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +86,7 @@ class PrivateKeys:
         return DataKey(key, scope.about)
 
     def _known(self) -> Mapping[str, X25519PrivateKey]:
-        private = [X25519PrivateKey.from_private_bytes(key) for key in self.keys()]
-        return {id_of(each.public_key().public_bytes_raw()): each for each in private}
+        return {id_of(public_of(key)): X25519PrivateKey.from_private_bytes(key) for key in self.keys()}
 
 
 NO_PRIVATE_KEYS: Final = PrivateKeys(lambda: ())

@@ -16,10 +16,10 @@ from zbackup.destinations.archived_bytes import paced, proven
 from zbackup.destinations.copies import Copies, StreamStep
 from zbackup.destinations.s3.cache import NO_CACHE
 from zbackup.destinations.s3.catalog import scan
-from zbackup.destinations.s3.chains import BucketContents, inventory_of
+from zbackup.destinations.s3.chains import BucketContents, in_order, inventory_of
 from zbackup.destinations.s3.client import Bucket
 from zbackup.destinations.s3.commit import Committer
-from zbackup.destinations.s3.fetching import LEAST_ROOM, fetch, rest
+from zbackup.destinations.s3.fetching import LEAST_ROOM, fetch, fetch_some, rest
 from zbackup.destinations.s3.garbage_collection import QUIET, Collector
 from zbackup.destinations.s3.layout import Layout, StreamId, segment_of
 from zbackup.destinations.s3.log_archive import S3Logs
@@ -35,10 +35,18 @@ from zbackup.destinations.s3.unfinished_keys import NOT_KEPT, UnfinishedKeys
 from zbackup.destinations.s3.verify import Verifier
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, LogFileId
 from zbackup.model.backup import Backup
-from zbackup.model.errors import BucketRefused, PrivateKeyElsewhere, Refused, Taken, VerificationFailed
+from zbackup.model.begin_record import begin_record
+from zbackup.model.errors import (
+    BucketRefused,
+    NotFound,
+    PrivateKeyElsewhere,
+    Refused,
+    Taken,
+    VerificationFailed,
+)
 from zbackup.model.event_log import log
 from zbackup.model.record import Record
-from zbackup.model.shipping import Checked, Inventory, OutgoingStream
+from zbackup.model.shipping import Checked, Inventory, KeyTrial, OutgoingStream, Readers
 from zbackup.model.snapshot import Snapshot
 from zbackup.proc.pipeline import Command, Meter, reading, writing
 
@@ -124,6 +132,57 @@ class S3Session:
             sealed_for = header.contents.public_key if header and header.contents else ""
         if sealed_for and not self.storing.private.has(sealed_for):
             raise elsewhere(f"what lies at {self.address}", sealed_for)
+
+    def readers(self) -> Readers:
+        sealed = [m.sealed_for for m in self.contents().manifests]
+        private = self.storing.private
+        return Readers(
+            encrypted=self.storing.encrypts_new,
+            public_key=self.storing.public_id,
+            sealed=sum(map(bool, sealed)),
+            readable=sum(bool(ids) and all(map(private.has, ids)) for ids in sealed),
+            others=sealed.count(()),
+            private_key_here=private.has(self.storing.public_id),
+        )
+
+    def try_private_key(self, meter: Meter) -> KeyTrial:
+        contents = self.contents()
+        committed = in_order(contents)
+        if not committed:
+            raise NotFound(f"there is no committed backup at {self.address} to open")
+        newest = committed[-1].manifest
+        if not newest.sealed_for:
+            raise VerificationFailed(
+                f"{newest.called}, the newest at {self.address}, is not encrypted for a public key: nothing "
+                "of a private one was tried"
+            )
+        chains = [each.chain for each in committed if each.manifest is newest]
+        for stream in dict.fromkeys(each for chain in chains for each in chain):
+            self._require_opened(stream)
+        # Of each chain what is needed first, and what was written last.
+        ends = dict.fromkeys(each for chain in chains for each in (chain[0], chain[-1]))
+        read = sum(self._first_segment(stream, meter) for stream in ends)
+        files = [f for f in self.archived().files if f.size]
+        log_read = self.logs.read_newest(max(files, key=lambda f: f.last.read)) if files else 0
+        streams = sum(map(len, chains))
+        return KeyTrial(name=newest.called, streams=streams, read=read, log=log_read)
+
+    def _require_opened(self, stream: StreamId) -> None:
+        """Raise PrivateKeyElsewhere and VerificationFailed where the stream's key does not open."""
+        header = StreamHeaders(self.pages).of(stream)
+        if header is None:
+            raise VerificationFailed(f"how {stream} was stored is not to be found at {self.address}")
+        self.pages.signing.open_contents(stream, header, f"{self.address}: {stream}")
+
+    def _first_segment(self, stream: StreamId, meter: Meter) -> int:
+        """Bytes of the stream's first segment, which was decrypted, and begins as that stream does."""
+        page = self.pages.committed(stream)
+        for content in fetch_some(self._opened(stream, page), page, range(1), meter):
+            begin = begin_record(content)
+            if begin is None or (begin.guid, begin.base) != (stream.guid, stream.base):
+                raise VerificationFailed(f"{stream} at {self.address} does not begin as that stream does")
+            return len(content)
+        raise VerificationFailed(f"{stream} at {self.address} is empty")
 
     def _called(self, stream: StreamId) -> str:
         header = StreamHeaders(self.pages).of(stream)
