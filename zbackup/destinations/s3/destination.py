@@ -80,7 +80,6 @@ class S3Destination:
     def connect(self) -> Iterator[S3Session]:
         table = self.storing.table
         layout = Layout(root_of(self.prefix, self.instance))
-        address = (table.endpoint or "", self.bucket, layout.root)
         with self._opened() as bucket:
             yield S3Session(
                 bucket=bucket,
@@ -88,7 +87,7 @@ class S3Destination:
                 address=self.address,
                 storing=self.storing,
                 now=self.now,
-                unfinished=UnfinishedKeys(self.unfinished, address),
+                unfinished=UnfinishedKeys(self.unfinished, (self.name, self.bucket, layout.root)),
                 logs=S3Logs(bucket, layout.root, self.address, self.storing, locked=bool(table.object_lock)),
                 pages=ManifestStore(
                     bucket=bucket,
@@ -100,6 +99,6 @@ class S3Destination:
                         private=self.storing.private,
                     ),
                     signed_only=self.storing.signed_only,
-                    cache=PageCache(self.cache, address),
+                    cache=PageCache(self.cache, (table.endpoint or "", self.bucket, layout.root)),
                 ),
             )

@@ -95,6 +95,6 @@ NO_PRIVATE_KEYS: Final = PrivateKeys(lambda: ())
 def elsewhere(what: str, public_key: str) -> PrivateKeyElsewhere:
     """The error of who would read contents, and has not the private key of the public one with that id."""
     return PrivateKeyElsewhere(
-        f"{what}: only the private key of the public key {public_key} reads it, and that is not here; where "
-        "it is, give the same command with\n  --private-key FILE"
+        f"{what}: only the private key of the public key {public_key} reads it, and that is not here; give "
+        "the same command where it is, with --private-key FILE"
     )

@@ -21,8 +21,8 @@ from zbackup.proc import secure_files
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedKeys:
-    """Those of one part of one bucket, which `address` names, below the directory `home` (None: nothing is
-    kept)."""
+    """Those of one part of one destination's bucket, which `address` names, below the directory `home`
+    (None: nothing is kept). Its server may get another name meanwhile."""
 
     home: Path | None
     address: tuple[str, ...]
