@@ -10,6 +10,7 @@ from zbackup.config.load import parse
 from zbackup.config.ship import S3Address
 from zbackup.destinations.s3.destination import S3Destination
 from zbackup.model.errors import ConfigError
+from zbackup.model.key_text import public_text
 from zbackup.model.progress import Silent
 
 INSTANCE = """
@@ -150,6 +151,11 @@ def test_a_private_key_in_the_place_of_the_public_one_is_refused_and_not_repeate
     assert "public_key" in said and "private key" in said and PRIVATE[17:40] not in said
     (said,) = problems(f'{BUCKET}key = {{ env = "KEY" }}\nprivate_key = "{PRIVATE}"')
     assert "private_key" in said and PRIVATE[17:40] not in said
+
+
+def test_a_public_key_for_which_nothing_can_be_encrypted_is_refused() -> None:
+    with pytest.raises(ConfigError, match="it is no real key"):
+        destination(f'{BUCKET}key = {{ env = "KEY" }}\npublic_key = "{public_text(bytes(32))}"')
 
 
 def test_a_public_key_needs_one_that_signs() -> None:

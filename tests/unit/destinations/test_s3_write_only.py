@@ -32,7 +32,7 @@ from zbackup.destinations.s3.manifest_schema import SealedKey, header_from, inde
 from zbackup.destinations.s3.sealed_keys import PrivateKeys, PublicKey, public_of
 from zbackup.destinations.s3.session import S3Session
 from zbackup.destinations.s3.signatures import Signatures
-from zbackup.model.errors import PrivateKeyElsewhere, Refused, Taken, VerificationFailed
+from zbackup.model.errors import NotFound, PrivateKeyElsewhere, Refused, Taken, VerificationFailed
 from zbackup.proc.pipeline import Meter
 
 ELEVEN, TWELVE = stream_id(part(11)), stream_id(part(12, 11))
@@ -280,6 +280,18 @@ def test_two_hosts_do_not_store_one_stream_at_once(write_only: Shop) -> None:
         write_only.store(part(11))
 
 
+def test_who_owns_the_host_can_forge_what_is_new_and_reads_nothing_that_is_old(write_only: Shop) -> None:
+    """The key that signs is there: SECURITY.md says so."""
+    real = write_only.ship(part(11), 1)
+    forged = replace(write_only, home=write_only.home / "attacker")
+    forged.home.mkdir()
+    false = forged.ship(part(12), 2)
+    assert set(write_only.named()) == {"backup-1", "backup-2"}
+    with pytest.raises(PrivateKeyElsewhere):
+        forged.fetched(part(11))
+    assert (reader(write_only).fetched(part(11)), reader(write_only).fetched(part(12))) == (real, false)
+
+
 # who may write to the bucket, and has no key
 
 
@@ -455,6 +467,18 @@ def resealed(body: bytes) -> bytes:
     return json.dumps(head, separators=(",", ":"), sort_keys=True).encode() + b"\n" + content
 
 
+def test_junk_at_the_end_of_a_file_keeps_nobody_from_what_is_real(write_only: Shop) -> None:
+    """Who may add objects must not end a restore before it is begun."""
+    append(write_only.session(), 0, 100)
+    junk = chunk_of(LOG, 100, 200)
+    write_only.bucket.set(log_keys(write_only)[0].rpartition("/")[0] + f"/{junk}", b"junk")
+    there = reader(write_only).session()
+    (archived,) = there.archived().files
+    assert archived.last == junk
+    there.require_log_key(archived)
+    assert b"".join(there.read_log(FILE, 0, 100, Meter())) == LOG[:100]
+
+
 def test_a_sealed_object_counts_under_its_own_name_alone(write_only: Shop) -> None:
     append(write_only.session(), 0, 100)
     append(write_only.session(), 100, 200)
@@ -482,3 +506,66 @@ def test_archived_log_of_both_kinds_is_one_file(tmp_path: Path) -> None:
     with pytest.raises(PrivateKeyElsewhere):
         read(new)
     assert new.session().archived().files[0].size == 700
+
+
+# trying a private key
+
+
+def test_a_private_key_is_tried_with_the_newest_backup_and_the_newest_log(write_only: Shop) -> None:
+    write_only.chain((11, None), (12, 11), (13, 12))
+    append(write_only.session(), 0, 100)
+    append(write_only.session(), 100, 150)
+    append(write_only.session(), 150, 150)
+    there = reader(write_only)
+    write_only.bucket.asked.clear()
+    tried = there.session().try_private_key(Meter())
+    assert (tried.name, tried.streams, tried.read, tried.log) == ("zbackup-13", 3, 2000, 50)
+    fetched_from = {key for verb, key in there.bucket.asked if verb == "get" and "/segments/" in key}
+    assert len(fetched_from) == 2, "of the first stream and the last the first segment"
+    for private in ((), (OTHER_PRIVATE,)):
+        with pytest.raises(PrivateKeyElsewhere):
+            write_only.session(private=private).try_private_key(Meter())
+
+
+@pytest.mark.parametrize("what", ["segment", "sealed", "log"])
+def test_what_does_not_open_is_no_success(write_only: Shop, what: str) -> None:
+    write_only.ship(part(11), 1)
+    append(write_only.session(), 0, 100)
+    (log_key,) = log_keys(write_only)
+    first = next(key for key in write_only.bucket.having(SEGMENTS) if "/00000000." in key)
+    key = {"segment": first, "sealed": HEADER, "log": log_key}[what]
+    body = bytearray(write_only.bucket.body(key))
+    if what == "sealed":
+        header = json.loads(body)
+        header["contents"]["sealed"] = base64.b64encode(bytes(80)).decode()
+        body = bytearray(json.dumps(header).encode())
+        index = json.loads(write_only.bucket.body(INDEX))
+        write_only.bucket.set(INDEX, json.dumps(index | {"begun": header}).encode())
+    else:
+        body[len(body) - 20] ^= 1
+    write_only.bucket.set(key, bytes(body))
+    with pytest.raises(VerificationFailed):
+        reader(write_only).session().try_private_key(Meter())
+
+
+def test_where_nothing_is_sealed_or_nothing_is_there_nothing_was_tried(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, keys=(SECRET,), private=(PRIVATE,))
+    with pytest.raises(NotFound, match="no committed backup"):
+        shop.session().try_private_key(Meter())
+    shop.ship(part(11), 1)
+    with pytest.raises(VerificationFailed, match="nothing of a private one was tried"):
+        shop.session().try_private_key(Meter())
+
+
+def test_who_can_read_is_told(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, keys=(SECRET,))
+    shop.ship(part(11), 1)
+    found = shop.session().readers()
+    assert (found.encrypted, found.public_key, found.others, found.sealed) == (True, "", 1, 0)
+    new = replace(shop, public=PUBLIC)
+    new.ship(part(12), 2)
+    found = new.session().readers()
+    assert (found.public_key, found.others, found.sealed) == (PublicKey(PUBLIC).id, 1, 1)
+    assert (found.readable, found.private_key_here) == (0, False)
+    found = reader(new).session().readers()
+    assert (found.readable, found.private_key_here) == (1, True)

@@ -8,7 +8,7 @@ from zbackup.config.s3 import S3
 from zbackup.config.secret import SecretRef
 from zbackup.config.ship import S3Address, Ship
 from zbackup.destinations.s3.destination import S3Destination
-from zbackup.destinations.s3.encryption import KeyFiles, parse_key
+from zbackup.destinations.s3.encryption import KeyFiles, Scope, parse_key
 from zbackup.destinations.s3.sealed_keys import PrivateKeys, PublicKey, public_of
 from zbackup.destinations.s3.settings import StorageSettings
 from zbackup.model.errors import ConfigError
@@ -39,9 +39,19 @@ def _storing(table: S3) -> StorageSettings:
     return StorageSettings(
         table=table,
         keys=keys,
-        public=PublicKey(public_bytes(table.public_key)) if table.public_key else None,
+        public=_public_key(table.public_key) if table.public_key else None,
         private=PrivateKeys(lambda: tuple(_private_key(ref) for ref in table.private_key)),
     )
+
+
+def _public_key(text: str) -> PublicKey:
+    """Raise ConfigError for one of the few points for which nothing can be encrypted."""
+    found = PublicKey(public_bytes(text))
+    try:
+        found.new_key(Scope(about="a trial"))
+    except ValueError as wrong:
+        raise ConfigError([f"public_key: nothing can be encrypted for {text}: it is no real key"]) from wrong
+    return found
 
 
 def public_key_of(ref: SecretRef) -> str:
