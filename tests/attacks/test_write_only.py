@@ -217,7 +217,7 @@ def all_opened(
                 sealed = SealedKey.model_validate(contents)
                 private = PrivateKeys(lambda key=key: (key,))  # type: ignore[misc]
                 if private.has(sealed.public_key):
-                    found.add(private.open(sealed, scope).key)
+                    found.add(private.unseal(sealed, scope).key)
             except ZbackupError:
                 pass
     return found

@@ -60,23 +60,23 @@ def inventory(shop: Shop, **changes: Any) -> Any:
 def test_a_sealed_key_opens_for_its_private_key_and_its_scope_alone() -> None:
     key, sealed = PublicKey(PUBLIC).new_key(SCOPE)
     private = PrivateKeys(lambda: (OTHER_PRIVATE, PRIVATE))
-    assert private.open(sealed, SCOPE) == key and len(key.key) == 32
+    assert private.unseal(sealed, SCOPE) == key and len(key.key) == 32
     assert PublicKey(PUBLIC).new_key(SCOPE)[0].key != key.key
     with pytest.raises(PrivateKeyElsewhere, match=f"public key {sealed.public_key}"):
-        PrivateKeys(lambda: (OTHER_PRIVATE,)).open(sealed, SCOPE)
+        PrivateKeys(lambda: (OTHER_PRIVATE,)).unseal(sealed, SCOPE)
     for other in (replace(SCOPE, root="b/shop"), replace(SCOPE, server="u2"), replace(SCOPE, about="x")):
         with pytest.raises(VerificationFailed):
-            private.open(sealed, other)
+            private.unseal(sealed, other)
     body = base64.b64decode(sealed.sealed)
     for at in (0, 31, 32, 64, len(body) - 1):
         changed = bytearray(body)
         changed[at] ^= 1
         damaged = sealed.model_copy(update={"sealed": base64.b64encode(changed).decode()})
         with pytest.raises(VerificationFailed):
-            private.open(damaged, SCOPE)
+            private.unseal(damaged, SCOPE)
     for text in ("", "!", base64.b64encode(bytes(32)).decode(), base64.b64encode(bytes(80)).decode()):
         with pytest.raises(VerificationFailed):
-            private.open(sealed.model_copy(update={"sealed": text}), SCOPE)
+            private.unseal(sealed.model_copy(update={"sealed": text}), SCOPE)
 
 
 def test_what_was_sealed_once_opens_forever() -> None:
@@ -87,7 +87,7 @@ def test_what_was_sealed_once_opens_forever() -> None:
     sealed = SealedKey(public_key=vector["public_key_id"], sealed=vector["sealed"])
     scope = Scope(about=vector["stream"], root=vector["root"], server=vector["server"])
     assert scope.context == vector["info"].encode()
-    assert private.open(sealed, scope).key.hex() == vector["key"]
+    assert private.unseal(sealed, scope).key.hex() == vector["key"]
 
 
 # what a host does that cannot read

@@ -86,7 +86,7 @@ class LogObjects:
                 return _plain(bytes(content), head.compression, chunk, where)
             key = self._proven(file, chunk, head, content, where)
             if head.contents:
-                key = self.storing.private.open(head.contents, self._scope(file.server))
+                key = self.storing.private.unseal(head.contents, self._scope(file.server))
             if len(content) < NONCE + TAG:
                 raise VerificationFailed(f"{where} is damaged")
             own = DataKey(key.key, _name(file, chunk, head.compression))

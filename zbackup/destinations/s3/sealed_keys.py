@@ -69,7 +69,7 @@ class PrivateKeys:
         """Tell whether the private key of the public one with that id is here."""
         return public_key in self._known()
 
-    def open(self, sealed: SealedKey, scope: Scope) -> DataKey:
+    def unseal(self, sealed: SealedKey, scope: Scope) -> DataKey:
         """Raise PrivateKeyElsewhere when it is sealed for another, and VerificationFailed when it is not what
         was sealed."""
         known = self._known()

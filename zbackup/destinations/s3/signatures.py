@@ -79,7 +79,7 @@ class Signatures:
         if signing is None or header.contents is None:
             return StreamKeys(signing, signing) if signing else None
         scope = Scope(about=str(stream), root=header.root, server=header.server)
-        return StreamKeys(signing, self.private.open(header.contents, scope))
+        return StreamKeys(signing, self.private.unseal(header.contents, scope))
 
     def open_stream(self, stream: StreamId, header: StreamHeader, where: str) -> DataKey | None:
         """The key that signs the stream, with the header proven; None when the stream is not encrypted.
