@@ -132,6 +132,7 @@ def expected(settings: Settings, instance: Instance, now: datetime) -> Expected:
         daemon=scheduled,
         lock_ceiling=instance.lock.hold,
         drills=drills,
+        read_all=tuple(s.label for s in instance.ship if s.verify and s.verify_read == 0),
         drill_slots=tuple((name, slots) for name, slots in drill_slots if slots),
         arrangements=Arrangements(
             noticed=bool(timing or instance.max_age),
@@ -347,7 +348,10 @@ def destination(settings: Settings, instance: str, ship: Ship) -> Destination:
             # Imported here: a host without a bucket need not wait until boto3 is read.
             from zbackup.destinations.s3 import from_config
 
-            return from_config.destination(ship, to, instance, SystemClock(), settings.daemon.state_dir)
+            memory = own_directory(settings.run_dir)
+            return from_config.destination(
+                ship, to, instance, SystemClock(), settings.daemon.state_dir, memory
+            )
         case to:
             from zbackup.destinations.zfs_destination import ZfsDestination
 

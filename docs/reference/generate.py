@@ -44,7 +44,8 @@ COMMANDS = (
     ("clone",), ("clone", "create"), ("clone", "list"), ("clone", "show"), ("clone", "dsn"), ("clone", "env"),
     ("clone", "reset"), ("clone", "snapshot"), ("clone", "promote"), ("clone", "extend"),
     ("clone", "protect"), ("clone", "stop"), ("clone", "start"), ("clone", "destroy"), ("copy",), ("undo",),
-    ("switch",), ("verify",), ("received",), ("fleet",), ("release",), ("gate",), ("status",), ("daemon",),
+    ("switch",), ("verify",), ("received",), ("fleet",), ("key",), ("release",), ("gate",), ("status",),
+    ("daemon",),
     ("pause",),
     ("resume",), ("acknowledge",), ("notify",), ("web",),
 )  # fmt: skip

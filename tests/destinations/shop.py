@@ -19,6 +19,7 @@ from zbackup.config.secret import SecretRef
 from zbackup.destinations.s3.destination import S3Destination
 from zbackup.destinations.s3.encryption import KEY, KeyFiles
 from zbackup.destinations.s3.layout import StreamId
+from zbackup.destinations.s3.sealed_keys import PrivateKeys, PublicKey, public_of
 from zbackup.destinations.s3.session import S3Session
 from zbackup.destinations.s3.settings import StorageSettings
 from zbackup.model.begin_record import MAGIC
@@ -30,6 +31,8 @@ SEGMENT = 1 << 20
 BUCKET = "zbackup-tests"
 LINE = "tank/my data"
 WHEN = "2026-11-01T12:00:00+00:00"
+PRIVATE = bytes([0x42]) * KEY
+PUBLIC = public_of(PRIVATE)
 _numbers = itertools.count()
 
 
@@ -61,8 +64,11 @@ class Shop:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         cache: Path | None = None,
         ca: Path | None = None,
+        public: bytes = b"",
+        private: tuple[bytes, ...] = (),
         **others: Any,
     ) -> S3Destination:
+        """With `public` what is new is sealed for that one; `private` are the private keys that are here."""
         table = S3.model_construct(
             endpoint=endpoint or self.server.endpoint,
             region="us-east-1",
@@ -84,9 +90,15 @@ class Shop:
             instance="shop",
             bucket=self.bucket,
             most_wait_s=0.5,
-            storing=StorageSettings(table=table, keys=KeyFiles(lambda: keys) if keys else None),
+            storing=StorageSettings(
+                table=table,
+                keys=KeyFiles(lambda: keys) if keys else None,
+                public=PublicKey(public) if public else None,
+                private=PrivateKeys(lambda: private),
+            ),
             now=now,
             cache=cache,
+            unfinished=self.home / "unfinished",
         )
 
     @contextmanager

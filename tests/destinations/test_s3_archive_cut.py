@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.destinations.archives import KEY, named
-from tests.destinations.shop import Shop, new_shop
+from tests.destinations.shop import PRIVATE, PUBLIC, Shop, new_shop
 from tests.destinations.test_archive import CONTENT, append, read, shop
 from tests.lab.repeats import some, step
 from tests.lab.s3_proxy import AtChange, Fault, proxy
@@ -35,26 +35,30 @@ def archive_from_here(session: Archiving) -> None:
     some([Fault(body=50), Fault(answer=0)], Fault(answer=0)),
     ids=lambda fault: "cut in the request" if fault.body else "cut after it took effect",
 )
+@pytest.mark.parametrize("public", [pytest.param(b"", id="key"), pytest.param(PUBLIC, id="public key")])
 def test_cut_at_any_change_the_next_run_goes_on_and_nothing_is_lacking(
-    server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Fault
+    server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Fault, public: bytes
 ) -> None:
-    """From that request on nothing gets through; folding small objects into a larger one is among them."""
+    """From that request on nothing gets through; folding small objects into a larger one is among them, where
+    who archives can read them."""
     monkeypatch.setattr(log_archive, "FOLD_AT", 3)
     cuts = 0
     for number in range(1, 100, EVERY):
         shop = new_shop(server, tmp_path)
         with proxy(server.endpoint, AtChange(number, fault, staying=True)) as through:
             try:
-                with shop.session(endpoint=through.endpoint, attempts=1, keys=(KEY,)) as session:
+                how = {"endpoint": through.endpoint, "attempts": 1, "keys": (KEY,), "public": public}
+                with shop.session(**how) as session:
                     archive_from_here(session)
             except (ConnectionFailed, BucketRefused):
                 cuts += 1
             changes = sum(seen.startswith(("PUT", "POST", "DELETE")) for seen in through.seen)
-        with shop.session(keys=(KEY,)) as session:
+        with shop.session(keys=(KEY,), public=public) as session:
             archive_from_here(session)
             inventory = session.archived()
             (found,) = inventory.files
             assert (found.size, found.closed, inventory.problems) == (400, True, ())
+        with shop.session(keys=(KEY,), private=(PRIVATE,) if public else ()) as session:
             assert read(session, named(), 0, 400) == CONTENT[:400]
         if changes < number:
             break

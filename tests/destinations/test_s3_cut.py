@@ -8,7 +8,19 @@ from pathlib import Path
 import botocore.auth
 import pytest
 
-from tests.destinations.shop import SEGMENT, WHEN, Shop, fetched, new_shop, part, record, some_key, stream
+from tests.destinations.shop import (
+    PRIVATE,
+    PUBLIC,
+    SEGMENT,
+    WHEN,
+    Shop,
+    fetched,
+    new_shop,
+    part,
+    record,
+    some_key,
+    stream,
+)
 from tests.lab.certificate import certificate
 from tests.lab.repeats import some, step
 from tests.lab.s3_proxy import AtChange, Fault, proxy
@@ -42,6 +54,7 @@ def at_request(number: int, fault: Fault) -> Breaking:
     return lambda n, _: fault if n == number else None
 
 
+@pytest.mark.parametrize("public", [pytest.param(b"", id="key"), pytest.param(PUBLIC, id="public key")])
 @pytest.mark.parametrize(
     ("breaking", "fault"),
     some(
@@ -55,26 +68,30 @@ def at_request(number: int, fault: Fault) -> Breaking:
     ),
 )
 def test_cut_and_run_again(
-    server: S3Server, tmp_path: Path, breaking: Callable[[int, Fault], Breaking], fault: Fault
+    server: S3Server, tmp_path: Path, breaking: Callable[[int, Fault], Breaking], fault: Fault, public: bytes
 ) -> None:
     """One request after the other ends the run; of those that just look, it is the same how they break."""
     keys = (some_key(),)
+    private = (PRIVATE,) if public else ()
     content = stream(11, size=SEGMENTS * SEGMENT)
     cuts = 0
     for number in range(1, 100, EVERY):
         shop = new_shop(server, tmp_path)
         with proxy(server.endpoint, breaking(number, fault)) as through:
             try:
-                with shop.session(endpoint=through.endpoint, attempts=1, keys=keys, uploads=1) as session:
+                how = {"endpoint": through.endpoint, "attempts": 1, "keys": keys, "public": public}
+                with shop.session(**how, uploads=1) as session:
                     job(session, shop, content)
             except (ConnectionFailed, BucketRefused):
                 cuts += 1
             else:
                 break
         before = shop.written()
-        with shop.session(keys=keys, uploads=2) as session:
+        with shop.session(keys=keys, uploads=2, public=public) as session:
             job(session, shop, content)
             assert session.inventory().committed == frozenset({"backup-1"})
+        assert not [path for path in (tmp_path / "unfinished").rglob("*") if path.is_file()]
+        with shop.session(keys=keys, private=private) as session:
             assert fetched(session, part(11)) == content
         assert len(shop.segments()) == SEGMENTS
         assert before.items() <= shop.written().items(), "nothing was stored twice"

@@ -200,7 +200,7 @@ def test_keys_to_a_bucket_that_are_not_told_are_found_elsewhere(host: Host, caps
 @pytest.mark.parametrize("access", ["", "AKIA"])
 def test_at_a_terminal_a_bucket_is_asked_for(host: Host, access: str) -> None:
     secret = [("Secret key", "hush")] if access else []
-    bucket = [("The S3 server's URL", "here"), ("Access key", access), *secret]
+    bucket = [("The S3 server's URL", "here"), ("Access key", access), *secret, ("Public key", "")]
     again = [("The S3 server's URL", ""), *bucket[1:]]
     host.answers = [*USUAL[:2], (COPIES, "s3://bucket/db1"), *bucket, *again, (DO, "y")]
     host.init("--no-drill")

@@ -61,13 +61,13 @@ class Bucketed(Yard):
         guids = [p.guid for m in found.manifests for p in m.parts if (p.dataset, p.snapshot) == (line, name)]
         return ChainIndex(found).to(line, guids[0]) or []
 
-    def by_hand(self, line: str, name: str, target: str, key: Path | None = None) -> None:
-        """Bring the copy back as the documentation says."""
+    def by_hand(self, line: str, name: str, target: str, *keys: Path) -> None:
+        """Bring the copy back as the documentation says, with the key file and that of the private key."""
         tools = recipe(self.shop.home)
         for stream in self.streams(line, name):
             quoted = str(stream).replace(" ", "%20")
             root = f"s3://{self.shop.bucket}/{self.shop.root}"
-            words = [str(tools / "get-stream"), root, quoted, *([str(key)] if key else [])]
+            words = [str(tools / "get-stream"), root, quoted, *map(str, keys)]
             sending = subprocess.Popen(words, stdout=subprocess.PIPE, env=environment(self.shop.server))
             subprocess.run(["zfs", "receive", "-u", target], stdin=sending.stdout, check=True)
             assert sending.wait() == 0

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from tests.destinations.shop import BUCKET, Shop, new_shop, seaweed_of, some_key
+from tests.destinations.shop import BUCKET, PRIVATE, PUBLIC, Shop, new_shop, seaweed_of, some_key
 from tests.lab.pool import Dataset, Pool, run
 from tests.lab.s3_accounts import READER, WRITER
 from tests.lab.s3_proxy import Fault, proxy
@@ -22,6 +22,7 @@ from tests.platform.test_ship_program import LIMIT_S, ZBACKUP, until
 from zbackup.jobs.journal import Journal
 from zbackup.jobs.ship.ship import preview, ship
 from zbackup.model.errors import Diverged
+from zbackup.model.key_text import private_text
 from zbackup.plan.ship.ship import UpToDate
 
 
@@ -49,10 +50,10 @@ def ship_now(yard: Bucketed) -> list[str]:
     return [b.name for b in ship(ctx, ctx.destinations[0]).committed]
 
 
-def comes_back(yard: Bucketed, member: Dataset, name: str, key: Path | None = None) -> bool:
+def comes_back(yard: Bucketed, member: Dataset, name: str, *keys: Path) -> bool:
     """Whether the recipe of the documentation makes the same files of what is in the bucket."""
     target = f"{yard.vault.name}/back-{name}"
-    yard.by_hand(member.name, name, target, key)
+    yard.by_hand(member.name, name, target, *keys)
     same = yard._content(member.name, name) == yard._content(target, name)
     run("zfs", "destroy", "-r", target)
     return same
@@ -87,6 +88,26 @@ def test_compressed_and_encrypted_by_us_comes_back_by_hand(pool: Pool, vault: Po
     second = yard.backup()
     ship_now(yard)
     assert comes_back(yard, yard.outer, second, path)
+
+
+def test_a_bucket_is_moved_over_to_a_public_key_and_both_come_back_by_hand(
+    pool: Pool, vault: Pool, shop: Shop
+) -> None:
+    """The new chain is begun without --initial, by a host that cannot read it."""
+    key, path, private = some_key(), shop.home / "key", shop.home / "private"
+    path.write_bytes(base64.b64encode(key) + b"\n")
+    private.write_text(f"# a comment\n{private_text(PRIVATE)}\n")
+    yard = Bucketed(pool, vault, shop, keys=(key,), compression="zstd")
+    first = yard.backup(1_500_000)
+    ship_now(yard)
+    yard.storing["public"] = PUBLIC
+    second = yard.backup()
+    assert ship_now(yard) == [second]
+    third = yard.backup()
+    assert ship_now(yard) == [third]
+    assert [s.base is None for s in yard.streams(yard.outer.name, third)] == [True, False]
+    assert comes_back(yard, yard.outer, first, path)
+    assert comes_back(yard, yard.outer, third, path, private)
 
 
 def test_a_chain_that_is_long_enough_begins_anew(pool: Pool, vault: Pool, shop: Shop) -> None:

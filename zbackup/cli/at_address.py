@@ -1,7 +1,7 @@
 """Commands on a host that has no configuration: --from ADDRESS, and what belongs to it."""
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +14,7 @@ from zbackup import app
 from zbackup.cli import logs
 from zbackup.cli.command_context import Done, Outcomes, Result, in_turn
 from zbackup.cli.options import Options
+from zbackup.cli.private_key import at_address as with_private_keys
 from zbackup.cli.progress import shown
 from zbackup.config.from_address import Access, Wanted, access, require_below, settings_for
 from zbackup.config.settings import Settings
@@ -165,10 +166,15 @@ class Given:
     below: str = ""
 
     def of(
-        self, origin: str | None, instance: str | None, options: Options, server: Path | None = None
+        self,
+        origin: str | None,
+        instance: str | None,
+        options: Options,
+        server: Path | None = None,
+        private_keys: Sequence[Path] = (),
     ) -> Elsewhere | None:
         """Return what is wanted of the address `origin`, with the program `server` to recover with; None
-        where it is none. Raise UsageError."""
+        where it is none. `private_keys` go with a destination's name as well. Raise UsageError."""
         if origin is None or not is_address(origin):
             lost = [
                 f"--{f.name.replace('_', '-')}" for f in dataclasses.fields(self) if getattr(self, f.name)
@@ -185,15 +191,16 @@ class Given:
             )
         if instance and self.instance and instance != self.instance:
             raise UsageError(f"which instance, {instance} or {self.instance}? Name one")
+        reached = access(
+            origin,
+            keys=self.key or (),
+            endpoint=self.endpoint,
+            identity=self.identity,
+            known_hosts=self.known_hosts,
+            sudo=self.sudo,
+        )
         return Elsewhere(
-            reached=access(
-                origin,
-                keys=self.key or (),
-                endpoint=self.endpoint,
-                identity=self.identity,
-                known_hosts=self.known_hosts,
-                sudo=self.sudo,
-            ),
+            reached=with_private_keys(reached, private_keys),
             instance=self.instance or instance or "",
             below=require_below(self.below) if self.below else "",
             server=server,

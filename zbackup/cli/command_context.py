@@ -12,6 +12,7 @@ import typer
 from zbackup import app
 from zbackup.cli import completion, logs, output
 from zbackup.cli.options import Options
+from zbackup.cli.private_key import with_private_keys
 from zbackup.cli.progress import shown
 from zbackup.config.load import load
 from zbackup.config.settings import Instance
@@ -80,13 +81,20 @@ Outcomes = list[Done[Result] | Failed | CutShort]
 
 
 @contextmanager
-def on_one(options: Options, job: str, name: str | None, server: Path | None = None) -> Iterator[Context]:
-    """The context of the one instance meant, with the program `server` to recover with if one is given.
+def on_one(
+    options: Options,
+    job: str,
+    name: str | None,
+    server: Path | None = None,
+    private_keys: Sequence[Path] | None = None,
+) -> Iterator[Context]:
+    """The context of the one instance meant, with the program `server` to recover with if one is given, and
+    `private_keys` to read its buckets with.
 
     Raise UsageError or NotFound when it is not clear which instance.
     """
     settings = load(options.config)
-    instance = app.choose_one(settings, name)
+    instance = with_private_keys(app.choose_one(settings, name), private_keys)
     if server:
         recovery = instance.recovery.model_copy(update={"server": (str(server),)})
         instance = instance.model_copy(update={"recovery": recovery})
@@ -106,15 +114,19 @@ def on_all(options: Options, job: str) -> Iterator[list[Context]]:
 
 
 def on_each(
-    options: Options, job: str, name: str | None, action: Callable[[Context], Result]
+    options: Options,
+    job: str,
+    name: str | None,
+    action: Callable[[Context], Result],
+    private_keys: Sequence[Path] | None = None,
 ) -> Outcomes[Result]:
-    """Do it for the instance named, or for every one, as in_turn does."""
+    """Do it for the instance named, or for every one, as in_turn does; see also on_one."""
     settings = load(options.config)
 
     def turn(instance: Instance) -> Done[Result]:
         logs.bind(job=job, instance=instance.name)
         with shown(options) as progress:
-            context = app.context(settings, instance, progress)
+            context = app.context(settings, with_private_keys(instance, private_keys), progress)
             return Done(context, action(context))
 
     return in_turn([(each.name, partial(turn, each)) for each in app.choose(settings, name)])

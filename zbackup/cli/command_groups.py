@@ -11,7 +11,7 @@ GROUPS: Titles = {
     "Every day": ("check", "snapshot", "list", "window", "status", "prune"),
     "Restore": ("restore", "log", "copy", "undo", "switch"),
     "Dev clones": ("clone",),
-    "Off-site copies": ("ship", "archive", "verify", "received", "fleet", "release", "gate"),
+    "Off-site copies": ("ship", "archive", "verify", "received", "fleet", "key", "release", "gate"),
     "Service": ("daemon", "pause", "resume", "acknowledge", "notify", "web", "helper"),
 }
 """Title -> commands. What is in none of them is listed at the end, so that no command is hidden."""

@@ -144,6 +144,11 @@ def _safe_keeping(new: Newcomer) -> Iterator[str]:
             f"Keep a copy of {path} where neither this host nor the bucket is: without that key nothing "
             "there can be read"
         )
+        if "public_key" in table:
+            yield (
+                "The private key of public_key is needed as well, to read the bucket. Try both where it is: "
+                f"zbackup key --from {new.copies.to} --key FILE --private-key FILE"
+            )
         if "access_key" not in table:
             yield (
                 "The bucket's credentials are found as the AWS tools find them: the daemon's user has to "

@@ -67,6 +67,16 @@ SecretKeyFile = Annotated[
         show_default=False,
     ),
 ]
+PublicKey = Annotated[
+    str,
+    typer.Option(
+        "--public-key",
+        metavar="KEY",
+        help="With s3: encrypt for this public key (age1..., see zbackup key --new), so that this host "
+        "cannot read what it shipped (default: it can).",
+        show_default=False,
+    ),
+]
 HostKey = Annotated[
     str,
     typer.Option(
@@ -139,11 +149,12 @@ Quota = Annotated[
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bucket:
     """The server of a bucket, "" for AWS, and the keys to it, "" where they are found as the AWS tools find
-    them."""
+    them. What is new there is encrypted for `public_key`, "" for this host's own key alone."""
 
     endpoint: str = ""
     access_key: str = ""
     secret_key: str = ""
+    public_key: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -175,6 +175,8 @@ def _bucket(directory: Path, name: str, bucket: Bucket) -> Iterator[tuple[str, s
         yield "access_key", quoted(bucket.access_key)
         yield "secret_key", f"{{ file = {quoted(str(directory / f'{name}.s3-secret'))} }}"
     yield "key", f"{{ file = {quoted(str(directory / f'{name}.key'))} }}"
+    if bucket.public_key:
+        yield "public_key", quoted(bucket.public_key)
 
 
 def known_hosts_line(to: str, key: str) -> str:

@@ -13,6 +13,7 @@ from zbackup.config.s3 import url
 from zbackup.config.ship import S3Address, parse_address
 from zbackup.config.units import instance_name_is_valid
 from zbackup.model.errors import Declined, UsageError
+from zbackup.model.key_text import public_bytes
 from zbackup.model.setup import Step
 from zbackup.plan.init.presets import USUAL, preset
 
@@ -94,7 +95,22 @@ def bucket() -> Bucket:
         secret = ""
         if access.strip():
             secret = typer.prompt("Secret key", default="", hide_input=True, show_default=False, err=True)
-        found = Bucket(endpoint=endpoint.strip(), access_key=access.strip(), secret_key=secret.strip())
+        tell(
+            "who owns this host can read every backup in the bucket, unless it encrypts for a public key "
+            "whose private one is elsewhere: zbackup key --new FILE, on another host, makes a pair"
+        )
+        public = typer.prompt(
+            "Public key (age1...; empty: this host can read its backups)",
+            default="",
+            show_default=False,
+            err=True,
+        )
+        found = Bucket(
+            endpoint=endpoint.strip(),
+            access_key=access.strip(),
+            secret_key=secret.strip(),
+            public_key=public.strip(),
+        )
         try:
             require_bucket("s3://bucket", found)
             return found
@@ -106,10 +122,16 @@ def require_bucket(copies: str, found: Bucket) -> None:
     """Raise UsageError for what does not belong to a bucket, or is not whole."""
     if not (copies and in_bucket(copies)):
         raise UsageError(
-            "--endpoint, --access-key and --secret-key-file are for copies in a bucket: --copies s3://..."
+            "--endpoint, --access-key, --secret-key-file and --public-key are for copies in a bucket: "
+            "--copies s3://..."
         )
     if bool(found.access_key) != bool(found.secret_key):
         raise UsageError("an access key and its secret key belong together: give both, or neither")
+    if found.public_key:
+        try:
+            public_bytes(found.public_key)
+        except ValueError as problem:
+            raise UsageError(f"the public key is not one: {problem}") from None
     if found.endpoint:
         try:
             url(found.endpoint)

@@ -11,6 +11,7 @@ import typer
 
 from zbackup import app
 from zbackup.cli import completion, prose
+from zbackup.cli import private_key as private_key_option
 from zbackup.cli.command_context import At, OneInstance, on_one
 from zbackup.cli.log_lines import LogLines, entry_shape, gaps, read_shape
 from zbackup.cli.options import Options
@@ -121,7 +122,10 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     rows: Rows = None,
     follow_on: Follow = False,
     at: At = None,
+    private_key: private_key_option.Files = None,
 ) -> None:
+    if private_key and not at:
+        raise UsageError("--private-key is for what lies in a bucket: --at DESTINATION")
     if at and (follow_on or rows):
         raise UsageError("--follow and --rows are of this host's log: leave out --at")
     if rows is not None and (table or kind or since or until or grep or largest_n or follow_on):
@@ -129,7 +133,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     if follow_on and (largest_n or until):
         raise UsageError("--follow has no end: leave out --largest and --until")
     with (
-        on_one(options, "log", instance) as plain,
+        on_one(options, "log", instance, private_keys=private_key) as plain,
         paged(plain.progress, wanted=not (options.json or follow_on)) as pager,
     ):
         ctx = replace(plain, progress=pager)

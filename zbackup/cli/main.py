@@ -51,6 +51,7 @@ _COMMANDS = {
     "window": "window",
     "ship": "ship",
     "archive": "archive",
+    "key": "key",
     "copy": "copy",
     "undo": "undo",
     "switch": "switch",

@@ -1,7 +1,7 @@
 """zbackup restore"""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -9,6 +9,7 @@ import typer
 
 from zbackup import app
 from zbackup.cli import at_address, cluster_option, on_member, restore_copy
+from zbackup.cli import private_key as private_key_option
 from zbackup.cli import restore_options as given
 from zbackup.cli.at_address import Elsewhere, Given, on_address
 from zbackup.cli.command_context import OneInstance, on_one
@@ -99,13 +100,14 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     configdb: on_member.Configdb = "",
     shard: on_member.Shards = None,
     cluster_key: on_member.ClusterKey = None,
+    private_key: private_key_option.Files = None,
 ) -> None:
     if cluster:
         cluster_option.require_alone(
             *(instance, before, before_drop, before_truncate, to_backup, to_label, base, epoch, read_only),
             *(as_replica_set, accept_clock, accept_older, skip, table, into, missing, changed, yes),
             *(key, endpoint, identity, known_hosts, sudo, named_instance, below, server),
-            *(configdb, shard, cluster_key),
+            *(configdb, shard, cluster_key, private_key),
         )
         asked_for = cluster_option.Wish(to=to, to_timestamp=to_timestamp, origin=origin, there=there)
         _restore_cluster(options, cluster, asked_for, (name, port, keep), dry_run=dry_run)
@@ -144,10 +146,13 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         sudo=sudo,
         instance=named_instance,
         below=below,
-    ).of(origin, instance, options, program)
+    ).of(origin, instance, options, program, private_key or ())
     if elsewhere:
         _require_together(elsewhere, there=there, copies=wish is not None)
-    with _context(options, instance, elsewhere, base, program) as (ctx, configuration):
+    if private_key and not origin:
+        raise UsageError("--private-key is for what lies in a bucket: --from DESTINATION or ADDRESS")
+    given_with = (program, private_key or ())
+    with _context(options, instance, elsewhere, base, given_with) as (ctx, configuration):
         if wish:
             restore_copy.require_possible(ctx, wish)
         source = _source(ctx, origin, elsewhere, there=there, foreign=is_foreign(named_target))
@@ -197,14 +202,21 @@ def _require_together(elsewhere: Elsewhere, *, there: bool, copies: bool) -> Non
 
 @contextmanager
 def _context(
-    options: Options, instance: str | None, elsewhere: Elsewhere | None, base: str, program: Path | None
+    options: Options,
+    instance: str | None,
+    elsewhere: Elsewhere | None,
+    base: str,
+    given_with: tuple[Path | None, Sequence[Path]],
 ) -> Iterator[tuple[Context, str]]:
-    """The context of the instance that is meant, and the configuration where it was made for an address."""
+    """The context of the instance that is meant, and the configuration where it was made for an address.
+
+    `given_with` are the program to recover with, and private keys.
+    """
     if elsewhere:
         with on_address(options, "restore", elsewhere, base) as rebuilt:
             yield rebuilt.context, rebuilt.configuration
     else:
-        with on_one(options, "restore", instance, program) as ctx:
+        with on_one(options, "restore", instance, *given_with) as ctx:
             yield ctx, ""
 
 

@@ -9,6 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from zbackup import app
 from zbackup.cli import cluster_option, completion, json_shapes, on_cluster, tables
+from zbackup.cli import private_key as private_key_option
 from zbackup.cli.command_context import AnyInstance, Done, conclude, on_each
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit, plain
@@ -53,7 +54,7 @@ compared or proven.
 """
 
 
-def command(
+def command(  # noqa: PLR0913  a parameter is an option of the command line
     options: Options,
     instance: AnyInstance = None,
     at: Annotated[
@@ -80,7 +81,10 @@ def command(
         bool, typer.Option("--dry-run", help="Of a drill only say what it would recover.")
     ] = False,
     cluster: cluster_option.Name = "",
+    private_key: private_key_option.Files = None,
 ) -> None:
+    if private_key and not at:
+        raise UsageError("--private-key is for what lies in a bucket: --at DESTINATION")
     if cluster:
         cluster_option.require_no_instance(instance)
         if not with_drill or dry_run:
@@ -106,7 +110,7 @@ def command(
             return Verified(None, drill_here(ctx))
         return compare(ctx, app.choose_destination(ctx, at), most, with_drill=with_drill)
 
-    outcomes = on_each(options, "verify", instance, act)
+    outcomes = on_each(options, "verify", instance, act, private_key)
     conclude(options, "verify", outcomes, shape=_shape, text=_text)
     if any(isinstance(o, Done) and o.result.report and o.result.report.problems for o in outcomes):
         raise typer.Exit(VerificationFailed.exit_status)

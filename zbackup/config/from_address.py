@@ -6,7 +6,7 @@ what the restore itself was made with.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic_core import PydanticCustomError
@@ -25,12 +25,15 @@ from zbackup.model.printable import printable
 class Access:
     """An address, and how it is reached.
 
-    `keys` are files with the keys of a bucket, the first the newest. `endpoint` is the address of a
-    server that is not AWS. `identity`, `known_hosts` and `sudo` are about ssh.
+    `keys` are files with the keys of a bucket, the first the newest, and `private_keys` those of what was
+    encrypted for a public key, which is `public_key`. `endpoint` is the address of a server that is not AWS.
+    `identity`, `known_hosts` and `sudo` are about ssh.
     """
 
     to: DestinationAddress
     keys: tuple[Path, ...] = ()
+    private_keys: tuple[Path, ...] = ()
+    public_key: str = ""
     endpoint: str = ""
     identity: Path | None = None
     known_hosts: Path | None = None
@@ -40,11 +43,14 @@ class Access:
     def tables(self) -> dict[str, dict[str, object]]:
         """Return what the configuration says of it in addition to the address, by table."""
         files = [{"file": str(path)} for path in self.keys]
+        private = [{"file": str(path)} for path in self.private_keys]
         s3 = {
             "endpoint": self.endpoint or None,
             "path_style": bool(self.endpoint) or None,
             "key": files[0] if files else None,
             "old_keys": files[1:] or None,
+            "public_key": (self.keys and self.public_key) or None,
+            "private_key": private or None,
         }
         ssh = {
             "identity": str(self.identity) if self.identity else None,
@@ -129,13 +135,13 @@ def require_below(name: str) -> str:
 
 
 def settings_for(wanted: Wanted, reached: Access) -> tuple[Settings, str]:
-    """The settings to restore with, and the file that says the same.
+    """The settings to restore with, and the file that says the same, but for the private keys: it is for the
+    host that is to write.
 
     Raise VerificationFailed when what lies there calls itself something that no configuration can say.
     """
-    text = _text(wanted, reached)
     try:
-        return parse(text), text
+        return parse(_text(wanted, reached)), _text(wanted, replace(reached, private_keys=()))
     except ConfigError as refused:
         raise VerificationFailed(
             f"what lies at {reached.to} calls itself what no configuration can say: "

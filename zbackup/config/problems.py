@@ -21,8 +21,9 @@ _EXPECTED = {
 }
 
 
-# Below these stands what gives power to whoever knows it: passwords, and URLs that anybody may write to.
-_SECRET = {"notify", "webhook", "mail", "ping", "url", "token", "password", "uri"}
+# Below these stands what gives power to whoever knows it: passwords, URLs that anybody may write to, and a
+# private key in the place of the public one.
+_SECRET = {"notify", "webhook", "mail", "ping", "url", "token", "password", "uri", "public_key"}
 
 
 def dotted(path: Path_) -> str:

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, StrictBool, StrictStr
 from zbackup.config import units
 from zbackup.config.secret import SecretRef, secret_ref
 from zbackup.config.table import Table
+from zbackup.model.key_text import public_bytes
 
 LEAST_SEGMENT, MOST_SEGMENT = 1 << 20, 1 << 30
 _URL = re.compile(r"https?://[^\s/]+/?")
@@ -38,6 +39,16 @@ def limit(value: object) -> float:
 def key_files(value: object) -> tuple[SecretRef, ...]:
     values = value if isinstance(value, list | tuple) else [value]
     return tuple(v if isinstance(v, SecretRef) else secret_ref(v) for v in values)
+
+
+def recipient(value: object) -> str:
+    if not isinstance(value, str):
+        units.refuse("a public key, age1...")
+    try:
+        public_bytes(value)
+    except ValueError as wrong:
+        units.refuse(f"a public key, age1...: {wrong}")
+    return value.lower()
 
 
 AbsolutePath = Annotated[Path, BeforeValidator(units.absolute_path)]
@@ -89,10 +100,21 @@ class S3(Table):
         description="auto: zstd, unless the stream is raw or its beginning hardly gets smaller",
     )
     key: Secret | None = Field(
-        default=None, description="where the key is that streams are encrypted with: 32 bytes in base64"
+        default=None,
+        description="where the key is that streams are encrypted and signed with: 32 bytes in base64",
     )
     old_keys: Annotated[tuple[SecretRef, ...], BeforeValidator(key_files)] = Field(
         default=(), description="keys that older streams were encrypted with"
+    )
+    public_key: Annotated[str, BeforeValidator(recipient)] | None = Field(
+        default=None,
+        description="write-only: what is new is encrypted for this public key (age1...), and key only signs. "
+        "Make a pair with zbackup key --new",
+    )
+    private_key: Annotated[tuple[SecretRef, ...], BeforeValidator(key_files)] = Field(
+        default=(),
+        description="where the private key of public_key is, on a host that restores or tries restores; "
+        "never on the database's host. Several: also earlier ones",
     )
     accept_plain: StrictBool = Field(
         default=False,

@@ -28,6 +28,13 @@ class SecretRef:
     def read(self) -> str:
         """The secret, read now. Raise ConfigError when it is missing, empty, of several lines, or open to
         others."""
+        secret = self.read_lines()
+        if "\n" in secret or "\r" in secret:
+            raise ConfigError([f"{self}: the secret has more than one line"])
+        return secret
+
+    def read_lines(self) -> str:
+        """The same of one that may have several lines."""
         match self.source:
             case "file":
                 secret = _read_file(Path(self.where))
@@ -37,8 +44,6 @@ class SecretRef:
                 secret = _read_credential(self.where)
         if not secret:
             raise ConfigError([f"{self}: the secret is empty"])
-        if "\n" in secret or "\r" in secret:
-            raise ConfigError([f"{self}: the secret has more than one line"])
         return secret
 
     def __str__(self) -> str:

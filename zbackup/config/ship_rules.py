@@ -73,6 +73,11 @@ def _bucket_alone(row: dict[str, Any], to: DestinationAddress) -> Iterator[Probl
             if given in table and missing not in table:
                 yield ("s3", given), f"{missing} is missing: they belong together"
 
+    if table.get("public_key") and not table.get("key"):
+        yield (
+            ("s3", "public_key"),
+            "key is missing, which signs what is encrypted for it: make one with: openssl rand -base64 32",
+        )
     if table.get("old_keys") and not table.get("key") and table.get("accept_plain") is not True:
         yield (
             ("s3", "old_keys"),

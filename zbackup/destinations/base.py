@@ -22,7 +22,7 @@ from zbackup.destinations.copies import Copies, StreamStep
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, LogFileId
 from zbackup.model.backup import Backup
 from zbackup.model.record import Record
-from zbackup.model.shipping import Checked, Inventory, OutgoingStream
+from zbackup.model.shipping import Checked, Inventory, KeyTrial, OutgoingStream, Readers
 from zbackup.model.snapshot import Snapshot
 from zbackup.proc.pipeline import Command, Meter
 from zbackup.zfs.stream_content import Content
@@ -69,7 +69,8 @@ class Session(Protocol):
         """The streams that bring these copies of one dataset, oldest first, in the order they are needed.
 
         There may be others among what they bring: where only what was sent can be fetched again, all of a
-        chain. Raise VerificationFailed when a part of that is missing.
+        chain. Raise VerificationFailed when a part of that is missing, and PrivateKeyElsewhere when one
+        cannot be read here.
         """
 
     def size(self, step: StreamStep) -> int:
@@ -173,6 +174,14 @@ class Archiving(Protocol):
         and the next call takes that away. One that is gone already is success."""
 
 
+@runtime_checkable
+class Sealing(Protocol):
+    """The operation that a session also offers where what is archived may be sealed for a private key."""
+
+    def require_log_key(self, archived: ArchivedFile) -> None:
+        """Raise PrivateKeyElsewhere where what was archived last of the file cannot be read here."""
+
+
 class Destination(Protocol):
     """A configured destination. Nothing is connected to before connect()."""
 
@@ -205,3 +214,18 @@ class Destination(Protocol):
 
     def connect(self) -> AbstractContextManager[Session]:
         """Work with it, over one connection, which ends with the body."""
+
+
+@runtime_checkable
+class Encrypting(Protocol):
+    """The operations that a destination also offers where what lies there is encrypted by zbackup."""
+
+    def readers(self) -> Readers:
+        """Tell who can read what lies there."""
+
+    def try_private_key(self) -> KeyTrial:
+        """Open the newest backup, and the newest archived log, with a private key that is here.
+
+        Raise PrivateKeyElsewhere, VerificationFailed where something does not open, or is not sealed at all,
+        and NotFound where there is no backup.
+        """

@@ -219,6 +219,10 @@ class Refused(ZbackupError):
     exit_status = 9
 
 
+class PrivateKeyElsewhere(Refused):
+    """What is in a bucket was sealed for a private key that is not on this host. Nothing was made."""
+
+
 class NoArchive(Refused):
     """No log can be archived at a destination of this kind, so that none was."""
 

@@ -169,6 +169,34 @@ class Checked:
     read: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readers:
+    """Who can read the backups at a destination where they are encrypted.
+
+    `encrypted`: new ones are, and with `public_key` (its id, "" for none) for that one alone. `sealed` are
+    the backups that are, and `readable` those of them that a private key here opens; the key that writes
+    opens the `others`.
+    """
+
+    encrypted: bool
+    public_key: str
+    sealed: int
+    readable: int
+    others: int
+    private_key_here: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyTrial:
+    """The backup `name` was opened with a private key: the keys of so many `streams`, and `read` bytes of
+    them and of archived log, decrypted and proven."""
+
+    name: str
+    streams: int
+    read: int
+    log: int
+
+
 def commit_properties(record: Record, parts: Sequence[int], when: str) -> dict[str, str]:
     """Tell what is written on each copy of a backup: its record, what it consists of, and the marker."""
     listed = json.dumps([str(guid) for guid in parts], separators=(",", ":"))

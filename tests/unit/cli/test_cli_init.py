@@ -18,6 +18,10 @@ def as_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
 
 
+PUBLIC = "age1zvkyg2lqzraa2lnjvqej32nkuu0ues2s82hzrye869xeexvn73equnujwj"
+PRIVATE = "AGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -33,6 +37,9 @@ def as_root(monkeypatch: pytest.MonkeyPatch) -> None:
             ["init", "--yes", "--copies", "s3://bkt/p", "--endpoint", "here"],
             '"here" is not an address such as',
         ),
+        (["init", "--yes", "--copies", "zfs:o/b", "--public-key", PUBLIC], "are for copies in a bucket"),
+        (["init", "--yes", "--copies", "s3://bkt/p", "--public-key", PUBLIC[:-1]], "it is mistyped"),
+        (["init", "--yes", "--copies", "s3://bkt/p", "--public-key", PRIVATE], "this is a private key"),
         (["init", "--yes", "--instance", "shop"], "is not NAME=WHERE"),
         (["init", "--yes", "--instance", "Shop=/x"], "is not NAME=WHERE"),
         (["init", "--yes", "--instance", "a=/x", "--instance", "a=/y"], "a name and a server of its own"),
@@ -53,7 +60,7 @@ def test_what_makes_no_sense_is_refused(
     config = tmp_path / "config.toml"
     assert invoke(["--config", str(config), *words]) == 2
     error = capsys.readouterr().err
-    assert said in error and len(error.splitlines()) == 1
+    assert said in error and len(error.splitlines()) == 1 and PRIVATE not in error
     assert list(tmp_path.iterdir()) == []
 
 

@@ -38,6 +38,7 @@ from zbackup.cli import (
     fleet,
     init_text,
     json_shapes,
+    key,
     listing,
     prune,
     received,
@@ -62,6 +63,7 @@ from zbackup.model.fleet import Fleet, Member
 from zbackup.model.foreign import Foreign
 from zbackup.model.server import LockChoice
 from zbackup.model.setup import Step
+from zbackup.model.shipping import KeyTrial
 
 JSON_PAGE = (Path(__file__).parents[3] / "docs/reference/json.md").read_text()
 
@@ -109,6 +111,7 @@ def everything_in_json() -> dict[str, Any]:
         "verify --drill": verify._shape(done(verify.Verified(SOUND, DRILLED))),
         "received": [received._shape(RECEIVED)],
         "fleet": fleet.shape(FLEET),
+        "key": key._shape(done(KeyTrial(name="n", streams=1, read=2, log=3))),
         "web --login": web.shape("http://127.0.0.1:8420/login?link=x"),
         "release": release._shape(done([STALE]), yes=False),
         "release --keep": release._kept_shape("shop", [a_backup()], yes=True),

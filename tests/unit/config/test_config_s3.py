@@ -10,6 +10,7 @@ from zbackup.config.load import parse
 from zbackup.config.ship import S3Address
 from zbackup.destinations.s3.destination import S3Destination
 from zbackup.model.errors import ConfigError
+from zbackup.model.key_text import public_text
 from zbackup.model.progress import Silent
 
 INSTANCE = """
@@ -121,3 +122,42 @@ def test_what_is_no_key_is_told_late_and_clearly(content: str, tmp_path: Path) -
     with pytest.raises(ConfigError, match=r"not a key|empty") as told:
         assert keys.key_id
     assert "A" * 44 not in str(told.value)
+
+
+PUBLIC = "age1zvkyg2lqzraa2lnjvqej32nkuu0ues2s82hzrye869xeexvn73equnujwj"
+PRIVATE = "AGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX"
+
+
+def test_a_public_key_is_what_new_streams_are_sealed_for(tmp_path: Path) -> None:
+    key, private = tmp_path / "key", tmp_path / "private"
+    key.write_text(base64.b64encode(bytes(32)).decode())
+    private.write_text(f"# public key: {PUBLIC}\n{PRIVATE}\n")
+    for path in (key, private):
+        path.chmod(0o600)
+    both = f'{BUCKET}key = {{ file = "{key}" }}\npublic_key = "{PUBLIC.upper()}"\n'
+    storing = destination(both).storing
+    assert len(storing.public_id) == 16 and not storing.private.has(storing.public_id)
+    storing = destination(f'{both}private_key = {{ file = "{private}" }}').storing
+    assert storing.private.has(storing.public_id)
+    reading = destination(f'{BUCKET}private_key = [{{ file = "{private}" }}]').storing
+    assert not reading.public_id and reading.private.has(storing.public_id)
+    private.write_text("x\n")
+    with pytest.raises(ConfigError, match="no private key: it is no key of this kind"):
+        destination(f'{both}private_key = {{ file = "{private}" }}').storing.private.has("")
+
+
+def test_a_private_key_in_the_place_of_the_public_one_is_refused_and_not_repeated() -> None:
+    (said,) = problems(f'{BUCKET}key = {{ env = "KEY" }}\npublic_key = "{PRIVATE}"')
+    assert "public_key" in said and "private key" in said and PRIVATE[17:40] not in said
+    (said,) = problems(f'{BUCKET}key = {{ env = "KEY" }}\nprivate_key = "{PRIVATE}"')
+    assert "private_key" in said and PRIVATE[17:40] not in said
+
+
+def test_a_public_key_for_which_nothing_can_be_encrypted_is_refused() -> None:
+    with pytest.raises(ConfigError, match="it is no real key"):
+        destination(f'{BUCKET}key = {{ env = "KEY" }}\npublic_key = "{public_text(bytes(32))}"')
+
+
+def test_a_public_key_needs_one_that_signs() -> None:
+    (said,) = problems(f'{BUCKET}public_key = "{PUBLIC}"')
+    assert "key is missing, which signs" in said

@@ -21,9 +21,11 @@ from zbackup.destinations.s3.encryption import KEY, KeyFiles
 from zbackup.destinations.s3.layout import Layout, StreamId
 from zbackup.destinations.s3.log_archive import S3Logs
 from zbackup.destinations.s3.manifest_store import ManifestStore
+from zbackup.destinations.s3.sealed_keys import PrivateKeys, PublicKey, public_of
 from zbackup.destinations.s3.session import S3Session
 from zbackup.destinations.s3.settings import StorageSettings
 from zbackup.destinations.s3.signatures import Signatures
+from zbackup.destinations.s3.unfinished_keys import UnfinishedKeys
 from zbackup.model.backup import Backup
 from zbackup.model.begin_record import MAGIC
 from zbackup.model.errors import BucketRefused, NotFound, VerificationFailed
@@ -43,6 +45,8 @@ SIZE = 2500
 """Bytes of a stream: three segments."""
 SECRET = bytes(range(KEY))
 OTHER_SECRET = bytes(reversed(SECRET))
+PRIVATE = bytes([0x42]) * KEY
+PUBLIC = public_of(PRIVATE)
 _numbers = itertools.count()
 _CHAINS: dict[object, tuple[dict[int, bytes], dict[str, tuple[bytes, datetime, str]], datetime]] = {}
 
@@ -181,26 +185,40 @@ class MemoryBucket:
 
 @dataclass(frozen=True)
 class Shop:
-    """An instance's part of a bucket in memory; `keys` are the host's, none for plain backups."""
+    """An instance's part of a bucket in memory; `keys` are the host's, none for plain backups.
+
+    With `public` what is new is sealed for that one, and `private` are the private keys that are here.
+    """
 
     home: Path
     bucket: MemoryBucket = field(default_factory=MemoryBucket)
     keys: tuple[bytes, ...] = ()
+    public: bytes | None = None
+    private: tuple[bytes, ...] = ()
 
     def session(self, *, root: str = ROOT, cache: PageCache = NO_CACHE, **changes: Any) -> S3Session:
         """Another one each time, as of another process."""
-        keys = changes.pop("keys", self.keys)
+        keys, public = changes.pop("keys", self.keys), changes.pop("public", self.public)
+        private_keys = changes.pop("private", self.private)
+        private = PrivateKeys(lambda: private_keys)
         how: dict[str, Any] = {"segment": SEGMENT, "uploads": 1, "max_chain": 0}
         table = S3.model_construct(**(how | {"key": SOME_KEY if keys else None} | changes))
-        storing = StorageSettings(table=table, keys=KeyFiles(lambda: keys) if keys else None)
+        storing = StorageSettings(
+            table=table,
+            keys=KeyFiles(lambda: keys) if keys else None,
+            public=PublicKey(public) if public else None,
+            private=private,
+        )
         layout, bucket = Layout(root), cast(Bucket, self.bucket)
-        signing = Signatures(keys=storing.keys, root=root, bound_only=not table.accept_unbound)
+        bound_only = not table.accept_unbound
+        signing = Signatures(keys=storing.keys, root=root, bound_only=bound_only, private=private)
         return S3Session(
             bucket=bucket,
             layout=layout,
             address=f"s3://bucket/{root}",
             storing=storing,
             now=lambda: self.bucket.clock,
+            unfinished=UnfinishedKeys(self.home / "run", (root,)),
             logs=S3Logs(bucket, root, f"s3://bucket/{root}", storing),
             pages=ManifestStore(
                 bucket=bucket, layout=layout, signing=signing, signed_only=storing.signed_only, cache=cache
@@ -226,10 +244,11 @@ class Shop:
         What came of it is kept for the next test that asks for the same.
         """
         assert not self.bucket.objects
-        if (self.keys, pairs) not in _CHAINS:
+        known = self.keys, self.public, pairs
+        if known not in _CHAINS:
             contents = {g: self.ship(part(g, base), number) for number, (g, base) in enumerate(pairs, 1)}
-            _CHAINS[self.keys, pairs] = contents, dict(self.bucket.objects), self.bucket.clock
-        made, objects, self.bucket.clock = _CHAINS[self.keys, pairs]
+            _CHAINS[known] = contents, dict(self.bucket.objects), self.bucket.clock
+        made, objects, self.bucket.clock = _CHAINS[known]
         self.bucket.objects |= objects
         return made
 

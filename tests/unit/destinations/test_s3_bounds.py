@@ -154,6 +154,7 @@ def access_to(
         stream=stream,
         header=page.header,
         key=None,
+        signing=None,
         parallel=parallel,
         usual=usual,
     )

@@ -12,6 +12,7 @@ from zbackup.destinations.s3.chains import BucketContents, in_order, inventory_o
 from zbackup.destinations.s3.layout import StreamId
 from zbackup.destinations.s3.manifest_schema import Manifest, PartPage
 from zbackup.destinations.s3.restorable import copies_of, needed_by, needed_with_lost, steps_to
+from zbackup.destinations.s3.settings import StorageSettings
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.record import PREFIX, to_properties
 from zbackup.model.shipping import Partial
@@ -54,7 +55,9 @@ def contents(*manifests: Manifest, extra: Iterable[StreamId] = (), **more: Any) 
 def targets(found: BucketContents, rules: S3 | None = None, now: datetime = NOON) -> dict[str, Any]:
     return {
         d.name: d
-        for d in inventory_of(found, "there", rules or NO_LIMIT, now, needed_with_lost(found)).datasets
+        for d in inventory_of(
+            found, "there", StorageSettings(table=rules or NO_LIMIT), now, needed_with_lost(found)
+        ).datasets
     }
 
 

@@ -41,7 +41,9 @@ def test_a_manifest_says_what_was_stored(shop: Shop) -> None:
     assert (found.dataset, found.snapshot, found.guid, found.base) == (DATASET, "zbackup-11", 11, None)
     assert (found.size, found.stored, found.raw) == (SIZE, stored, False)
     assert (page.backup, page.committed) == ("backup-1", WHEN)
-    assert (page.version, page.encryption is None) == ((3, False) if shop.keys else (1, True))
+    assert (page.version, page.encryption is None) == (
+        (4 if shop.public else 3, False) if shop.keys else (1, True)
+    )
     assert set(shop.named()) == {"backup-1"}
 
 

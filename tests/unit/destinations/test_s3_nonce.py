@@ -114,6 +114,7 @@ def stored(contents: list[bytes], compression: str, present: Mapping[tuple[int, 
         stream=stream,
         header=HEADER.model_copy(update={"compression": compression}),
         key=DataKey(bytes(32), str(stream)),
+        signing=DataKey(bytes(32), str(stream)),
         parallel=2,
         usual=64,
     )

@@ -82,7 +82,7 @@ def test_a_header_is_signed_or_says_nothing_of_it(changes: dict[str, Any]) -> No
         (SIGNED, {"version": 1, "root": ..., "seal": ...}),
         (SIGNED, {"encryption": None}),
         (SIGNED, {"version": 2}),
-        (SIGNED, {"version": 4}),
+        (SIGNED, {"version": 5}),
     ],
 )
 def test_a_manifest_is_signed_or_says_nothing_of_it(page: Any, changes: dict[str, Any]) -> None:

@@ -72,11 +72,13 @@ def other(value: Any) -> Any:
 
 
 def test_every_field_of_a_header_is_sealed() -> None:
-    key, header = HERE.new_stream(KEYS, STREAM, PLAIN, "u1")
+    keys, header = HERE.new_stream(KEYS, STREAM, PLAIN, "u1")
     assert header.version == 2 and header_from(to_json(header), "it") == header
-    assert HERE.open_stream(STREAM, header, "it") == key
+    assert HERE.open_stream(STREAM, header, "it") == keys.signing == keys.contents
     names = [
-        name for name in StreamHeader.model_fields if name not in ("version", "encryption", "compression")
+        name
+        for name in StreamHeader.model_fields
+        if name not in ("version", "encryption", "compression", "contents")
     ]
     assert {"segment_size", "raw", "root", "server", "host", "snapshot", "signature"} <= set(names)
     for name in names:
@@ -187,7 +189,7 @@ def test_who_has_no_key_sees_where_a_page_was_written_and_asks_for_the_key() -> 
 @pytest.mark.parametrize("seal", ["\u00e9", "\ud800", "f" * 63 + "\u00fc", "F" * 64, "0" * 65, "\n"])
 def test_a_seal_of_any_characters_is_of_one_page_that_does_not_count(seal: str) -> None:
     """Who may write to the bucket without the key must not end what reads all of it."""
-    key, header = HERE.new_stream(KEYS, STREAM, PLAIN, "u1")
+    keys, header = HERE.new_stream(KEYS, STREAM, PLAIN, "u1")
     forged = header.model_copy(update={"signature": seal})
     with pytest.raises(VerificationFailed):
         HERE.open_stream(STREAM, forged, "it")
@@ -201,6 +203,6 @@ def test_a_seal_of_any_characters_is_of_one_page_that_does_not_count(seal: str) 
     whole = StreamIndex(header=header, size=1, segments=(Segment(size=1, plain=1, sha256=bytes(32)),))
     whole = whole.model_copy(update={"signature": seal})
     with pytest.raises(VerificationFailed):
-        check_page(whole, key, "it")
+        check_page(whole, keys.signing, "it")
     with pytest.raises(VerificationFailed, match="it cannot be understood"):
         index_from(to_json(whole), "it")

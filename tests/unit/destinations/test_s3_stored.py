@@ -186,10 +186,15 @@ def test_the_size_of_segments_is_kept_to_as_far_as_memory_is_meant_for(plain: Sh
     assert len(plain.bucket.having(SEGMENTS)) == 3
     plain.bucket.drop(INDEX)
     change(plain, HEADER, segment_size=LEAST_ROOM)
-    assert plain.session()._header(ELEVEN) is not None
+
+    def resumable(**changes: int) -> bool:
+        begun = plain.session(**changes)._begun(ELEVEN)
+        return begun is not None and begun.resumable
+
+    assert resumable()
     change(plain, HEADER, segment_size=LEAST_ROOM + 1)
-    assert plain.session()._header(ELEVEN) is None
-    assert plain.session(segment=LEAST_ROOM + 1)._header(ELEVEN) is not None
+    assert not resumable()
+    assert resumable(segment=LEAST_ROOM + 1)
 
 
 def test_of_two_that_begin_at_once_one_is_told(shop: Shop) -> None:

@@ -64,7 +64,7 @@ DEEP = {"flip": flip, "swap": swap}
 HARMS: dict[str, Callable[[Shop], None]] = {
     "cut": cut,
     "drop": drop,
-    "page of a newer version": page(lambda c: c["begun"].update(version=3)),
+    "page of a newer version": page(lambda c: c["begun"].update(version=4)),
     "page without its last segment": page(lambda c: c["segments"].pop()),
     "page of other size": page(lambda c: c.update(size=1)),
     "page without a hash": page(lambda c: c.pop("tree_sha256")),

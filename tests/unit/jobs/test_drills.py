@@ -31,6 +31,7 @@ from zbackup.model.errors import (
     NotFound,
     NotRecoverable,
     Postponed,
+    PrivateKeyElsewhere,
     Refused,
     VerificationFailed,
     ZbackupError,
@@ -299,6 +300,7 @@ def test_a_drill_that_nothing_ends_fails_with_its_own_failure() -> None:
         progress.phase("opening")
         raise DatabaseError("the server is gone")
     assert not issubclass(DatabaseError, UNTRIED) and issubclass(Postponed, UNTRIED)
+    assert issubclass(PrivateKeyElsewhere, UNTRIED), "what cannot be opened here is no bad backup"
 
 
 QUESTION = '{"verb": "drill", "instance": "shop", "clone": "%s"}'

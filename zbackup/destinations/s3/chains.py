@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from zbackup.config.s3 import S3
 from zbackup.destinations.s3.layout import StreamId
 from zbackup.destinations.s3.manifest_schema import Manifest, PartPage
+from zbackup.destinations.s3.settings import StorageSettings
 from zbackup.model.record import PREFIX
 from zbackup.model.shipping import Inventory, Partial, ReceivedSnapshot, TargetDataset
 
@@ -31,6 +31,11 @@ class BucketContents:
     foreign: frozenset[StreamId] = frozenset()
     withdrawn: Sequence[str] = ()
     strange: Sequence[str] = ()
+
+    @property
+    def sealed_for(self) -> tuple[str, ...]:
+        """The ids of the public keys that contents of committed backups are sealed for."""
+        return tuple(sorted({each for m in self.manifests for each in m.sealed_for}))
 
     def without(self, backup: str) -> "BucketContents":
         """The contents as they are when that backup's manifest is gone."""
@@ -153,11 +158,16 @@ def _taken(manifest: Manifest) -> str:
 
 
 def inventory_of(
-    contents: BucketContents, address: str, rules: S3, now: datetime, needed: Collection[StreamId]
+    contents: BucketContents,
+    address: str,
+    rules: StorageSettings,
+    now: datetime,
+    needed: Collection[StreamId],
 ) -> Inventory:
     """The target datasets as a planner needs them. A stream whose chain is broken is no copy.
 
-    `rules` say when a full stream is sent again; `needed` is what committed backups may need.
+    `rules` say when a full stream is sent again, and whom new ones are sealed for: a chain is for one reader.
+    `needed` is what committed backups may need.
     """
     names = sorted({stream.dataset for stream in (*contents.indexes, *contents.headers)})
     committed = in_order(contents)
@@ -169,7 +179,11 @@ def inventory_of(
 
 
 def _target(
-    name: str, contents: BucketContents, committed: Sequence[CommittedPart], rules: S3, now: datetime
+    name: str,
+    contents: BucketContents,
+    committed: Sequence[CommittedPart],
+    rules: StorageSettings,
+    now: datetime,
 ) -> TargetDataset:
     chains = ChainIndex(contents)
     there = {s.guid for s in contents.indexes if s.dataset == name and chains.to(name, s.guid)}
@@ -199,9 +213,16 @@ def _copy(manifest: Manifest, part: PartPage) -> ReceivedSnapshot:
 
 
 def _ends(
-    newest: CommittedPart, contents: BucketContents, sizes: Mapping[int, int], rules: S3, now: datetime
+    newest: CommittedPart,
+    contents: BucketContents,
+    sizes: Mapping[int, int],
+    storing: StorageSettings,
+    now: datetime,
 ) -> bool:
     """Tell whether the chain of the newest copy is to have no more streams."""
+    if newest.part.public_key != storing.public_id:
+        return True
+    rules = storing.table
     full, *rest = newest.chain
     more = sum(sizes.get(stream.guid, 0) for stream in rest)
     return (

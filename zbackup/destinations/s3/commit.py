@@ -124,6 +124,7 @@ class Committer:
             stored=sum(s.size for s in page.segments),
             raw=page.header.raw,
             stream_sha256=proven.sha256,
+            public_key=page.header.contents.public_key if page.header.contents else "",
         )
 
     def _incomplete(self, stream: StreamId, said: str) -> str:

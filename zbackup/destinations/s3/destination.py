@@ -18,7 +18,10 @@ from zbackup.destinations.s3.server import MOST_WAIT_S
 from zbackup.destinations.s3.session import S3Session
 from zbackup.destinations.s3.settings import StorageSettings
 from zbackup.destinations.s3.signatures import Signatures
+from zbackup.destinations.s3.unfinished_keys import UnfinishedKeys
 from zbackup.model.errors import NotFound
+from zbackup.model.shipping import KeyTrial, Readers
+from zbackup.proc.pipeline import Meter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +29,8 @@ class S3Destination:
     """`prefix` is what all keys begin with; `now` is the time, which decides when a chain is old.
 
     `storing` says how the bucket is reached, too. `cache` is the directory below which pages of the bucket
-    are kept (None: they are not).
+    are kept, and `unfinished` that in memory below which keys of sealed streams are while they are on their
+    way (None: they are not).
     """
 
     name: str
@@ -37,6 +41,7 @@ class S3Destination:
     storing: StorageSettings
     now: Callable[[], datetime]
     cache: Path | None = None
+    unfinished: Path | None = None
     most_wait_s: float = MOST_WAIT_S
 
     @property
@@ -60,6 +65,14 @@ class S3Destination:
             raise NotFound(f"{self.address} is that of one instance alone: name the prefix above it")
         return found
 
+    def readers(self) -> Readers:
+        with self.connect() as session:
+            return session.readers()
+
+    def try_private_key(self) -> KeyTrial:
+        with self.connect() as session:
+            return session.try_private_key(Meter())
+
     def _opened(self) -> Bucket:
         return Bucket(self.bucket, self.storing.table, self.now, self.most_wait_s)
 
@@ -74,6 +87,7 @@ class S3Destination:
                 address=self.address,
                 storing=self.storing,
                 now=self.now,
+                unfinished=UnfinishedKeys(self.unfinished, (self.name, self.bucket, layout.root)),
                 logs=S3Logs(bucket, layout.root, self.address, self.storing, locked=bool(table.object_lock)),
                 pages=ManifestStore(
                     bucket=bucket,
@@ -82,6 +96,7 @@ class S3Destination:
                         keys=self.storing.keys,
                         root=layout.root,
                         bound_only=not table.accept_unbound,
+                        private=self.storing.private,
                     ),
                     signed_only=self.storing.signed_only,
                     cache=PageCache(self.cache, (table.endpoint or "", self.bucket, layout.root)),

@@ -19,6 +19,7 @@ from typing import Final
 from zbackup.destinations.archived_bytes import Gone, listed_again
 from zbackup.destinations.s3.client import Bucket
 from zbackup.destinations.s3.log_objects import MOST_AROUND, LogObjects
+from zbackup.destinations.s3.sealed_keys import elsewhere
 from zbackup.destinations.s3.settings import StorageSettings
 from zbackup.model.archive import (
     CLAIM,
@@ -191,9 +192,17 @@ class S3Logs:
         body = self._stored.written(file, chunk, data)
         stored = self.bucket.put_new(f"{self._of(file)}{chunk}", body)
         # What a run stored that was cut is encrypted with another key, and the same otherwise.
-        if not stored and self._get(file, chunk) != data:
+        if not stored and not self._is_there(file, chunk, data):
             raise VerificationFailed(f"{file} at {self.address} has something else at {chunk.begin}")
         return len(body)
+
+    def _is_there(self, file: LogFileId, chunk: Chunk, data: bytes) -> bool:
+        """Tell whether the object holds these bytes. Of one that is sealed its signature says so: it is of
+        the name, which holds their hash."""
+        found, where = self._object(file, chunk)
+        if self._stored.sealed_for(file, chunk, found, where):
+            return True
+        return self._stored.opened(file, chunk, found, where) == data
 
     def _first_good(self, file: LogFileId, chunks: Sequence[Chunk]) -> tuple[Chunk, bytes]:
         """The first that is what its name says: who has no key can put others beside what was archived.
@@ -218,22 +227,48 @@ class S3Logs:
         raise why or AssertionError("there is one at least")
 
     def _get(self, file: LogFileId, chunk: Chunk) -> bytes:
-        """The bytes; whether they are the right ones their hash tells. Raise VerificationFailed."""
+        """The bytes; whether they are the right ones their hash tells. Raise VerificationFailed, and
+        PrivateKeyElsewhere."""
+        found, where = self._object(file, chunk)
+        return self._stored.opened(file, chunk, found, where)
+
+    def _object(self, file: LogFileId, chunk: Chunk) -> tuple[bytearray, str]:
+        """The object as it is stored, and what it is called in messages."""
         where = f"{self.address}: {file}, bytes {chunk.begin} to {chunk.end}"
         try:
-            found = self.bucket.get(f"{self._of(file)}{chunk}", MOST_CHUNK + MOST_AROUND)
+            return self.bucket.get(f"{self._of(file)}{chunk}", MOST_CHUNK + MOST_AROUND), where
         except NotFound as gone:
             raise Gone(f"{where}: taken away meanwhile") from gone
-        return self._stored.opened(file, chunk, found, where)
+
+    def read_newest(self, archived: ArchivedFile) -> int:
+        """Bytes of what was archived last of the file and is not empty, opened and proven."""
+        there = [o.chunk for o in self._objects_of(archived.file) if o.chunk.size]
+        newest = max((c for c in there if c.end <= archived.size), key=lambda c: c.end)
+        return len(self._first_good(archived.file, [newest])[1])
+
+    def require_private_key(self, archived: ArchivedFile) -> None:
+        """Raise PrivateKeyElsewhere where the end of the file is sealed and cannot be opened here.
+
+        What is no real part of it says nothing: who reads it finds that out, and goes on without.
+        """
+        for chunk in [o.chunk for o in self._objects_of(archived.file) if o.chunk == archived.last]:
+            try:
+                found, where = self._object(archived.file, chunk)
+                sealed_for = self._stored.sealed_for(archived.file, chunk, found, where)
+            except VerificationFailed:
+                continue
+            if sealed_for and not self.storing.private.has(sealed_for):
+                raise elsewhere(f"the log archived at {self.address}", sealed_for)
 
     # folding
 
     def _fold(self, file: LogFileId, known: list[_Object]) -> None:
         """Put the small objects at the end into a larger one, if they are many, or the file is closed.
 
-        Whatever fails of it leaves what was appended as it is, and is not tried again.
+        Whatever fails of it leaves what was appended as it is, and is not tried again. Who cannot read what
+        he archived leaves it, too.
         """
-        if self.locked:
+        if self.locked or (self.storing.public and not self.storing.private.has(self.storing.public.id)):
             return
         first = len(known)
         room = MOST_CHUNK

@@ -1,7 +1,8 @@
 """An object of an archived log in a bucket, as it is stored.
 
 It is one line of JSON, which says how it is stored, and then the bytes: compressed, and encrypted where
-streams are. What is encrypted is bound to its own name: it opens in no other's place.
+streams are. What is encrypted is bound to its own name: it opens in no other's place. Where contents are
+sealed for a public key, the line is signed, with its name and the hash of the bytes: anybody can seal.
 """
 
 import hashlib
@@ -12,8 +13,9 @@ from typing import Final
 import zstandard
 
 from zbackup.destinations.s3.encryption import NONCE, TAG, DataKey, Scope, data_key, new_data_key
-from zbackup.destinations.s3.manifest_schema import Envelope
+from zbackup.destinations.s3.manifest_schema import Envelope, SealedKey
 from zbackup.destinations.s3.settings import StorageSettings
+from zbackup.destinations.s3.signatures import is_signature
 from zbackup.model import bounds
 from zbackup.model.archive import Chunk, LogFileId
 from zbackup.model.errors import Refused, VerificationFailed
@@ -22,6 +24,20 @@ LEVEL: Final = 1
 _LONGEST_HEAD: Final = 4096
 MOST_AROUND: Final = _LONGEST_HEAD + NONCE + TAG + (1 << 16)
 """Bytes of an object beyond those of its chunk."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Head:
+    """The first line of an object, `length` bytes with its end. `contents`, `sha256` (of the other bytes) and
+    `seal` are of a sealed one; `unsigned` is what that is of."""
+
+    compression: str
+    encryption: Envelope | None
+    contents: SealedKey | None
+    sha256: str
+    seal: str
+    unsigned: dict[str, object]
+    length: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,37 +58,70 @@ class LogObjects:
         if not self.storing.encrypts_new:
             return _line(head) + content
         key, envelope = self._new_key(file.server)
-        own = DataKey(key.key, _name(file, chunk, compression))
-        room = bytearray(NONCE + len(content) + TAG)
-        room[NONCE:-TAG] = content
-        with memoryview(room) as view:
-            own.encrypt(0, True, view, hashlib.sha256(content).digest())
         head["encryption"] = {"key_id": envelope.key_id, "wrapped": envelope.wrapped}
-        return _line(head) + bytes(room)
+        name = _name(file, chunk, compression)
+        if self.storing.public is None:
+            return _line(head) + _encrypted(DataKey(key.key, name), content)
+        # A key of each object's own: none that is in memory opens what was archived before.
+        own, sealed = self.storing.public.new_key(self._scope(file.server))
+        body = _encrypted(DataKey(own.key, name), content)
+        head |= {
+            "version": 2,
+            "contents": {"public_key": sealed.public_key, "sealed": sealed.sealed},
+            "sha256": hashlib.sha256(body).hexdigest(),
+        }
+        return _line(head | {"seal": _seal(key, head, name)}) + body
 
     def opened(self, file: LogFileId, chunk: Chunk, found: bytes | bytearray, where: str) -> bytes:
         """Return the chunk's bytes out of an object `found` at `where`; their hash has yet to prove them.
 
-        Raise VerificationFailed where it is damaged, or not encrypted as it has to be.
+        Raise VerificationFailed where it is damaged, or not encrypted as it has to be, and
+        PrivateKeyElsewhere.
         """
-        compression, envelope, at = _head(bytes(found[:_LONGEST_HEAD]), where)
-        with memoryview(found)[at:] as content:
-            if envelope is None:
+        head = _head(bytes(found[:_LONGEST_HEAD]), where)
+        with memoryview(found)[head.length :] as content:
+            if head.encryption is None:
                 if self.storing.signed_only:
                     raise VerificationFailed(f"{where} is not encrypted, and may be anybody's")
-                return _plain(bytes(content), compression, chunk, where)
-            try:
-                key = data_key(self.storing.keys, envelope, self._scope(file.server))
-            except Refused as other:
-                # Anybody can have put it there who may add; where all need that key, this is what is said.
-                raise VerificationFailed(f"{where}: {other}") from other
-            if key is None or len(content) < NONCE + TAG:
+                return _plain(bytes(content), head.compression, chunk, where)
+            key = self._proven(file, chunk, head, content, where)
+            if head.contents:
+                key = self.storing.private.unseal(head.contents, self._scope(file.server))
+            if len(content) < NONCE + TAG:
                 raise VerificationFailed(f"{where} is damaged")
-            own = DataKey(key.key, _name(file, chunk, compression))
+            own = DataKey(key.key, _name(file, chunk, head.compression))
             opening = own.opening(0, True, bytes(content[:NONCE]))
             opening.decrypt(content[NONCE:-TAG])
             opening.end(bytes(content[-TAG:]))
-            return _plain(bytes(content[NONCE:-TAG]), compression, chunk, where)
+            return _plain(bytes(content[NONCE:-TAG]), head.compression, chunk, where)
+
+    def sealed_for(self, file: LogFileId, chunk: Chunk, found: bytes | bytearray, where: str) -> str:
+        """The id of the public key that an object's bytes are sealed for, "" where they are not.
+
+        Raise VerificationFailed unless it was signed as the object of that name, with these bytes.
+        """
+        head = _head(bytes(found[:_LONGEST_HEAD]), where)
+        if head.contents is None:
+            return ""
+        with memoryview(found)[head.length :] as content:
+            self._proven(file, chunk, head, content, where)
+        return head.contents.public_key
+
+    def _proven(self, file: LogFileId, chunk: Chunk, head: _Head, content: memoryview, where: str) -> DataKey:
+        """The key that is wrapped in an object; it has signed the head of one that is sealed."""
+        try:
+            key = data_key(self.storing.keys, head.encryption, self._scope(file.server))
+        except Refused as other:
+            # Anybody can have put it there who may add; where all need that key, this is what is said.
+            raise VerificationFailed(f"{where}: {other}") from other
+        if key is None:
+            raise VerificationFailed(f"{where} is damaged")
+        if head.contents:
+            name = _name(file, chunk, head.compression)
+            signed = is_signature(head.seal, _seal(key, head.unsigned, name))
+            if not signed or head.sha256 != hashlib.sha256(content).hexdigest():
+                raise VerificationFailed(f"{where} was changed since it was written, or is another's")
+        return key
 
     def _new_key(self, server: str) -> tuple[DataKey, Envelope]:
         if self.storing.keys is None:
@@ -94,20 +143,40 @@ def _line(head: dict[str, object]) -> bytes:
     return json.dumps(head, separators=(",", ":"), sort_keys=True).encode() + b"\n"
 
 
-def _head(begin: bytes, where: str) -> tuple[str, Envelope | None, int]:
-    """Compression, encryption, and where the content begins."""
+def _encrypted(key: DataKey, content: bytes) -> bytes:
+    room = bytearray(NONCE + len(content) + TAG)
+    room[NONCE:-TAG] = content
+    with memoryview(room) as view:
+        key.encrypt(0, True, view, hashlib.sha256(content).digest())
+    return bytes(room)
+
+
+def _seal(key: DataKey, unsigned: dict[str, object], name: str) -> str:
+    """The signature of a head, which holds none yet, as that of the object of that name."""
+    return key.mac(_line(unsigned) + name.encode(), b"log")
+
+
+def _head(begin: bytes, where: str) -> _Head:
     line, newline, _ = begin.partition(b"\n")
     try:
         row = bounds.from_json(line.decode("ascii"))
-        if not newline or not isinstance(row, dict) or row.get("version") != 1:
+        if not newline or not isinstance(row, dict) or row.get("version") not in (1, 2):
             raise ValueError("another version's")
         compression, encryption = row["compression"], row["encryption"]
         if compression not in ("zstd", "none"):
             raise ValueError("an unknown compression")
-        envelope = Envelope.model_validate(encryption) if encryption is not None else None
+        sealed = row["version"] == 2
+        return _Head(
+            compression=compression,
+            encryption=Envelope.model_validate(encryption) if encryption is not None or sealed else None,
+            contents=SealedKey.model_validate(row["contents"]) if sealed else None,
+            sha256=str(row["sha256"]) if sealed else "",
+            seal=str(row["seal"]) if sealed else "",
+            unsigned={name: value for name, value in row.items() if name != "seal"},
+            length=len(line) + 1,
+        )
     except (ValueError, KeyError) as strange:
         raise VerificationFailed(f"{where} is no part of a log that can be read here") from strange
-    return compression, envelope, len(line) + 1
 
 
 def _plain(content: bytes, compression: str, chunk: Chunk, where: str) -> bytes:

@@ -73,16 +73,26 @@ class Envelope(_Page):
     wrapped: Annotated[str, Field(max_length=4096)]
 
 
+class SealedKey(_Page):
+    """The key of contents, `sealed` (base64: the encapsulated key, and the ciphertext) for the public key of
+    that id."""
+
+    cipher: Literal["HPKE-X25519-HKDF-SHA256-AES-256-GCM"] = "HPKE-X25519-HKDF-SHA256-AES-256-GCM"
+    public_key: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+    sealed: Annotated[str, Field(max_length=4096)]
+
+
 class StreamHeader(_Page):
     """The form in which a stream is stored, settled before its first segment: who resumes it keeps to it.
 
     `segment_size` is in bytes of the send stream. `raw`: it was sent with `zfs send -w`, else with -L -e -c.
     Version 2 is of encrypted streams: its data key opens only below `root` (PREFIX/INSTANCE) and for that
     `server`, and `signature` (hexadecimal; "seal" in the page) is an HMAC-SHA-256 of this page with "" there.
-    Version 1 has none of the three. `dataset` is "line" in the page.
+    Version 1 has none of the three. In version 3 that key signs only, and that of the segments is `contents`.
+    `dataset` is "line" in the page.
     """
 
-    version: Literal[1, 2] = 1
+    version: Literal[1, 2, 3] = 1
     dataset: Annotated[Name, Field(alias="line")]
     snapshot: Name
     guid: Guid
@@ -91,6 +101,7 @@ class StreamHeader(_Page):
     segment_size: Annotated[int, Field(gt=0, le=MOST_SEGMENT)]
     compression: Literal["zstd", "none"]
     encryption: Envelope | None
+    contents: SealedKey | None = None
     host: Name
     root: Root = ""
     server: Name = ""
@@ -98,8 +109,10 @@ class StreamHeader(_Page):
 
     @model_validator(mode="after")
     def _bound_or_not(self) -> Self:
-        if self.version == 2 and self.encryption is None:
-            raise ValueError("version 2 is of encrypted streams")
+        if self.version > 1 and self.encryption is None:
+            raise ValueError("versions 2 and 3 are of encrypted streams")
+        if (self.version == 3) != (self.contents is not None):
+            raise ValueError("version 3 has sealed contents, and no other has")
         if self.version == 1 and (self.root or self.server or self.signature):
             raise ValueError("version 1 is not signed")
         return self
@@ -107,7 +120,8 @@ class StreamHeader(_Page):
     @model_serializer(mode="wrap")
     def _dumped(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
         page: dict[str, object] = dump(self)
-        return page if self.version == 2 else {k: v for k, v in page.items() if k not in (*_BOUND, "seal")}
+        absent = {1: (*_BOUND, "seal", "contents"), 2: ("contents",), 3: ()}[self.version]
+        return {k: v for k, v in page.items() if k not in absent}
 
     def to_sign(self) -> bytes:
         """The bytes that the signature is of."""
@@ -153,7 +167,8 @@ class StreamIndex(_Page):
 
 
 class PartPage(_Page):
-    """One dataset of a backup: its stream, and the SHA-256 of the stream's page."""
+    """One dataset of a backup: its stream, and the SHA-256 of the stream's page. `public_key` is the id of
+    the one that its contents are sealed for, "" where they are not."""
 
     dataset: Annotated[Name, Field(alias="line")]
     snapshot: Name
@@ -163,17 +178,24 @@ class PartPage(_Page):
     stored: Count
     raw: bool
     stream_sha256: Digest
+    public_key: Annotated[str, Field(pattern=r"^([0-9a-f]{16})?$")] = ""
+
+    @model_serializer(mode="wrap")
+    def _dumped(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Without what earlier versions of the manifest do not have."""
+        page: dict[str, object] = dump(self)
+        return {k: v for k, v in page.items() if v or k != "public_key"}
 
 
 class Manifest(_Page):
     """A backup that is committed. `record` is as zbackup writes it on snapshots, without the prefix.
 
-    Versions 2 and 3 are signed: `signature` ("seal" in the page) is the HMAC-SHA-256 of this page with ""
-    there, by a key of its own that is in `encryption`. In version 3 that key opens only below `root`
-    (PREFIX/INSTANCE), and for the server that the record names. `withdrawn`: it was taken back in the moment
-    of its commit."""
+    Versions from 2 on are signed: `signature` ("seal" in the page) is the HMAC-SHA-256 of this page with ""
+    there, by a key of its own that is in `encryption`. From version 3 on that key opens only below `root`
+    (PREFIX/INSTANCE), and for the server that the record names. Version 4 says of each part whom its contents
+    are sealed for. `withdrawn`: it was taken back in the moment of its commit."""
 
-    version: Literal[1, 2, 3] = 1
+    version: Literal[1, 2, 3, 4] = 1
     committed: Name
     host: Name
     record: dict[Name, str]
@@ -186,22 +208,29 @@ class Manifest(_Page):
     @model_validator(mode="after")
     def _signed_or_not(self) -> Self:
         if (self.version > 1) != (self.encryption is not None) or (self.version == 1 and self.signature):
-            raise ValueError("versions 2 and 3 are signed, and version 1 is not")
+            raise ValueError("version 1 is not signed, and all others are")
         if self.version < 3 and self.root:
-            raise ValueError("only version 3 has a root")
+            raise ValueError("only versions 3 and 4 have a root")
+        if self.version in (2, 3) and any(part.public_key for part in self.parts):
+            raise ValueError("versions 2 and 3 have no sealed parts")
         return self
 
     @model_serializer(mode="wrap")
     def _dumped(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
         """Write the page as its version has it: an earlier one was signed as it was."""
         page: dict[str, object] = dump(self)
-        absent = {1: (*_SIGNING, "root"), 2: ("root",), 3: ()}[self.version]
+        absent = {1: (*_SIGNING, "root"), 2: ("root",), 3: (), 4: ()}[self.version]
         return {k: v for k, v in page.items() if k not in absent and (k != "withdrawn" or v)}
 
     @property
     def backup(self) -> str:
         """Record.backup."""
         return self.record.get("backup", "")
+
+    @property
+    def sealed_for(self) -> tuple[str, ...]:
+        """The ids of the public keys that contents of its parts are sealed for."""
+        return tuple(sorted({part.public_key for part in self.parts if part.public_key}))
 
     @property
     def called(self) -> str:

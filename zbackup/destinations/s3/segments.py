@@ -74,13 +74,15 @@ Stored = tuple[Segment, bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamAccess:
-    """Between a host and one stream in the bucket. `usual` is the size of segments as configured here."""
+    """Between a host and one stream in the bucket. `key` is that of its contents, and `signing` that of its
+    pages. `usual` is the size of segments as configured here."""
 
     bucket: Bucket
     layout: Layout
     stream: StreamId
     header: StreamHeader
     key: DataKey | None
+    signing: DataKey | None
     parallel: int
     usual: int
 
@@ -171,7 +173,8 @@ def store(
         tree_sha256=tree.digest(),
         segments=tuple(segments),
     )
-    return page.model_copy(update={"signature": access.key.mac(page.to_sign())}) if access.key else page
+    signing = access.signing
+    return page.model_copy(update={"signature": signing.mac(page.to_sign())}) if signing else page
 
 
 @contextmanager

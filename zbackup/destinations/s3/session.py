@@ -16,29 +16,48 @@ from zbackup.destinations.archived_bytes import paced, proven
 from zbackup.destinations.copies import Copies, StreamStep
 from zbackup.destinations.s3.cache import NO_CACHE
 from zbackup.destinations.s3.catalog import scan
-from zbackup.destinations.s3.chains import BucketContents, inventory_of
+from zbackup.destinations.s3.chains import BucketContents, in_order, inventory_of
 from zbackup.destinations.s3.client import Bucket
 from zbackup.destinations.s3.commit import Committer
-from zbackup.destinations.s3.encryption import DataKey
-from zbackup.destinations.s3.fetching import LEAST_ROOM, fetch, rest
+from zbackup.destinations.s3.fetching import LEAST_ROOM, fetch, fetch_some, rest
 from zbackup.destinations.s3.garbage_collection import QUIET, Collector
 from zbackup.destinations.s3.layout import Layout, StreamId, segment_of
 from zbackup.destinations.s3.log_archive import S3Logs
 from zbackup.destinations.s3.manifest_schema import StreamHeader, StreamIndex, to_json
 from zbackup.destinations.s3.manifest_store import ManifestStore
 from zbackup.destinations.s3.restorable import copies_of, needed_by, needed_with_lost, steps_to
+from zbackup.destinations.s3.sealed_keys import elsewhere
 from zbackup.destinations.s3.segments import Buffers, Piece, StreamAccess, cut, is_worth_compressing, store
 from zbackup.destinations.s3.settings import StorageSettings, require_stream
+from zbackup.destinations.s3.signatures import StreamKeys
 from zbackup.destinations.s3.stream_headers import StreamHeaders
+from zbackup.destinations.s3.unfinished_keys import NOT_KEPT, UnfinishedKeys
 from zbackup.destinations.s3.verify import Verifier
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, LogFileId
 from zbackup.model.backup import Backup
-from zbackup.model.errors import BucketRefused, Refused, Taken, VerificationFailed
+from zbackup.model.begin_record import begin_record
+from zbackup.model.errors import (
+    BucketRefused,
+    NotFound,
+    PrivateKeyElsewhere,
+    Refused,
+    Taken,
+    VerificationFailed,
+)
 from zbackup.model.event_log import log
 from zbackup.model.record import Record
-from zbackup.model.shipping import Checked, Inventory, OutgoingStream
+from zbackup.model.shipping import Checked, Inventory, KeyTrial, OutgoingStream, Readers
 from zbackup.model.snapshot import Snapshot
 from zbackup.proc.pipeline import Command, Meter, reading, writing
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """The header of a stream that an earlier run began, with its keys if one may go on so."""
+
+    header: StreamHeader
+    keys: StreamKeys | None
+    resumable: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +71,7 @@ class S3Session:
     now: Callable[[], datetime]
     pages: ManifestStore
     logs: S3Logs
+    unfinished: UnfinishedKeys = NOT_KEPT
 
     def archived(self) -> ArchiveInventory:
         return self.logs.archived()
@@ -68,6 +88,9 @@ class S3Session:
     def proven_to(self, archived: ArchivedFile) -> datetime | None:
         return self.logs.proven_to(archived)
 
+    def require_log_key(self, archived: ArchivedFile) -> None:
+        self.logs.require_private_key(archived)
+
     def remove_log(self, file: LogFileId) -> None:
         self.logs.remove(file)
 
@@ -75,9 +98,8 @@ class S3Session:
         contents = self.contents()
         for key, problem in contents.unreadable[:1]:
             raise VerificationFailed(f"{self.bucket.address}/{key}: {problem}")
-        return inventory_of(
-            contents, self.address, self.storing.table, self.now(), needed_with_lost(contents)
-        )
+        self.unfinished.keep_only([s for s in contents.headers if s not in contents.indexes])
+        return inventory_of(contents, self.address, self.storing, self.now(), needed_with_lost(contents))
 
     def contents(self) -> BucketContents:
         return scan(self.pages, self.storing.table.uploads)
@@ -86,12 +108,81 @@ class S3Session:
         return copies_of(self.contents(), self.address, keyless=self.storing.keys is None)
 
     def stream_steps(self, wanted: Sequence[Snapshot]) -> Sequence[StreamStep]:
-        return steps_to(self.contents(), wanted, self._called)
+        steps = steps_to(self.contents(), wanted, self._called)
+        for step in steps:
+            self._require_private_key(_stream_of(step))
+        return steps
 
     def size(self, step: StreamStep) -> int:
         stream = _stream_of(step)
         known = (p for m in self.pages.known.values() for p in m.parts)
         return next((p.size for p in known if (p.dataset, p.guid, p.base) == astuple(stream)), 0)
+
+    def _require_private_key(self, stream: StreamId) -> None:
+        """Raise PrivateKeyElsewhere where the contents cannot be opened here, before anything is fetched."""
+        named = {
+            StreamId(dataset=p.dataset, guid=p.guid, base=p.base): p.public_key
+            for m in self.pages.known.values()
+            for p in m.parts
+        }
+        sealed_for = named.get(stream)
+        if sealed_for is None:
+            # Its own backup is pruned.
+            header = StreamHeaders(self.pages).of(stream)
+            sealed_for = header.contents.public_key if header and header.contents else ""
+        if sealed_for and not self.storing.private.has(sealed_for):
+            raise elsewhere(f"what lies at {self.address}", sealed_for)
+
+    def readers(self) -> Readers:
+        sealed = [m.sealed_for for m in self.contents().manifests]
+        private = self.storing.private
+        return Readers(
+            encrypted=self.storing.encrypts_new,
+            public_key=self.storing.public_id,
+            sealed=sum(map(bool, sealed)),
+            readable=sum(bool(ids) and all(map(private.has, ids)) for ids in sealed),
+            others=sealed.count(()),
+            private_key_here=private.has(self.storing.public_id),
+        )
+
+    def try_private_key(self, meter: Meter) -> KeyTrial:
+        contents = self.contents()
+        committed = in_order(contents)
+        if not committed:
+            raise NotFound(f"there is no committed backup at {self.address} to open")
+        newest = committed[-1].manifest
+        if not newest.sealed_for:
+            raise VerificationFailed(
+                f"{newest.called}, the newest at {self.address}, is not encrypted for a public key: nothing "
+                "of a private one was tried"
+            )
+        chains = [each.chain for each in committed if each.manifest is newest]
+        for stream in dict.fromkeys(each for chain in chains for each in chain):
+            self._require_opened(stream)
+        # Of each chain what is needed first, and what was written last.
+        ends = dict.fromkeys(each for chain in chains for each in (chain[0], chain[-1]))
+        read = sum(self._first_segment(stream, meter) for stream in ends)
+        files = [f for f in self.archived().files if f.size]
+        log_read = self.logs.read_newest(max(files, key=lambda f: f.last.read)) if files else 0
+        streams = sum(map(len, chains))
+        return KeyTrial(name=newest.called, streams=streams, read=read, log=log_read)
+
+    def _require_opened(self, stream: StreamId) -> None:
+        """Raise PrivateKeyElsewhere and VerificationFailed where the stream's key does not open."""
+        header = StreamHeaders(self.pages).of(stream)
+        if header is None:
+            raise VerificationFailed(f"how {stream} was stored is not to be found at {self.address}")
+        self.pages.signing.open_contents(stream, header, f"{self.address}: {stream}")
+
+    def _first_segment(self, stream: StreamId, meter: Meter) -> int:
+        """Bytes of the stream's first segment, which was decrypted, and begins as that stream does."""
+        page = self.pages.committed(stream)
+        for content in fetch_some(self._opened(stream, page), page, range(1), meter):
+            begin = begin_record(content)
+            if begin is None or (begin.guid, begin.base) != (stream.guid, stream.base):
+                raise VerificationFailed(f"{stream} at {self.address} does not begin as that stream does")
+            return len(content)
+        raise VerificationFailed(f"{stream} at {self.address} is empty")
 
     def _called(self, stream: StreamId) -> str:
         header = StreamHeaders(self.pages).of(stream)
@@ -124,7 +215,11 @@ class S3Session:
         )
         # What is proven is what is there, and not what was read of it before.
         self.pages.known.clear()
-        return verifier.verify(scan(replace(self.pages, cache=NO_CACHE), self.storing.table.uploads))
+        contents = scan(replace(self.pages, cache=NO_CACHE), self.storing.table.uploads)
+        for sealed_for in contents.sealed_for if deep else ():
+            if not self.storing.private.has(sealed_for):
+                raise elsewhere(f"what lies at {self.address}", sealed_for)
+        return verifier.verify(contents)
 
     def orphans(self) -> tuple[str, ...]:
         streams = self._collector.orphans(self.contents(), self._now())
@@ -149,37 +244,55 @@ class S3Session:
 
     def store(self, part: OutgoingStream, sender: Command, meter: Meter) -> int:
         stream = StreamId(dataset=part.dataset, guid=part.guid, base=part.base)
-        header = self._header(stream)
+        begun = self._begun(stream)
+        going_on = begun if begun and begun.resumable else None
         page: StreamIndex | None = None
         with reading(sender) as source:
-            buffers = self._buffers(header)
+            buffers = self._buffers(going_on.header if going_on else None)
             pieces = cut(source, buffers, meter)
             first = next(pieces)
             # Nothing at all is what a sender writes that fails: leaving, it is asked why.
             if len(first.buffer) > buffers.front + buffers.back:
                 with first.content() as content:
                     require_stream(content, part)
-                access = self._going_on(stream, header) if header else self._beginning(stream, part, first)
+                if going_on:
+                    access = self._going_on(stream, going_on)
+                else:
+                    access = self._beginning(stream, part, first, begun.header if begun else None)
                 page = store(access, following((first,), pieces), buffers, self._present(stream))
         # Only now is it known that the sender came to its end.
         if page is None:
             raise VerificationFailed("what was to be stored is empty, and no ZFS send stream")
         self.bucket.put_new(self.layout.index(stream), to_json(page))
+        self.unfinished.forget(stream)
         return page.size
 
-    def _header(self, stream: StreamId) -> StreamHeader | None:
-        """Tell how an earlier run began, if one may go on so.
+    def _begun(self, stream: StreamId) -> _Begun | None:
+        """Tell how an earlier run began, and whether one may go on so.
 
-        Nothing is sent plain because a bucket says it, nor in larger segments than this host has memory for.
+        Nothing is sent plain or sealed for another because a bucket says it, nor in larger segments than this
+        host has memory for.
         """
         try:
             header = StreamHeaders(self.pages).own(stream)
         except VerificationFailed as wrong:
             log.warning("s3.stream_begun_again", stream=ascii(str(stream)), reason=str(wrong))
             return None
-        if header is None or header.segment_size > max(self.storing.table.segment, LEAST_ROOM):
+        if header is None:
             return None
-        return header if header.version == 2 or not self.storing.encrypts_new else None
+        sealed_for = header.contents.public_key if header.contents else ""
+        if (
+            header.segment_size > max(self.storing.table.segment, LEAST_ROOM)
+            or (header.version == 1 and self.storing.encrypts_new)
+            or sealed_for != self.storing.public_id
+        ):
+            return _Begun(header, None, resumable=False)
+        try:
+            keys = self._keys(stream, header)
+        except PrivateKeyElsewhere:
+            log.info("s3.stream_begun_again", stream=ascii(str(stream)), reason="its key is not kept here")
+            return _Begun(header, None, resumable=False)
+        return _Begun(header, keys, resumable=True)
 
     def _buffers(self, header: StreamHeader | None) -> Buffers:
         """One is filled while the others are on their way."""
@@ -193,10 +306,16 @@ class S3Session:
         return fetch(self._opened(stream, page), page, meter)
 
     def _opened(self, stream: StreamId, page: StreamIndex) -> StreamAccess:
-        return self._access(stream, page.header, self._key(stream, page.header))
+        keys = self.pages.signing.open_contents(stream, page.header, f"{self.address}: {stream}")
+        return self._access(stream, page.header, keys)
 
-    def _key(self, stream: StreamId, header: StreamHeader) -> DataKey | None:
-        return self.pages.signing.open_stream(stream, header, f"{self.address}: {stream}")
+    def _keys(self, stream: StreamId, header: StreamHeader) -> StreamKeys | None:
+        """The keys of a stream that is on its way."""
+        where = f"{self.address}: {stream}"
+        signing = self.pages.signing.open_stream(stream, header, where)
+        if signing and header.contents and (kept := self.unfinished.take(stream, header)):
+            return StreamKeys(signing, kept)
+        return self.pages.signing.open_contents(stream, header, where)
 
     def abort(self, dataset: str) -> None:
         contents = self.contents()
@@ -219,14 +338,18 @@ class S3Session:
     def commit(self, record: Record, parts: Sequence[OutgoingStream], when: str) -> None:
         Committer(self.pages, self.address, self.contents).commit(record, parts, when)
 
-    def _going_on(self, stream: StreamId, header: StreamHeader) -> StreamAccess:
+    def _going_on(self, stream: StreamId, begun: _Begun) -> StreamAccess:
+        header = begun.header
         log.info("s3.stream_continued", stream=str(stream), host=header.host)
         # Written once more as it is: somebody works on it, and whoever collects garbage sees that.
         body = to_json(header)
         self.bucket.put(self.layout.header(stream), body, hashlib.sha256(body).digest())
-        return self._access(stream, header, self._key(stream, header))
+        return self._access(stream, header, begun.keys)
 
-    def _beginning(self, stream: StreamId, part: OutgoingStream, first: Piece) -> StreamAccess:
+    def _beginning(
+        self, stream: StreamId, part: OutgoingStream, first: Piece, there: StreamHeader | None
+    ) -> StreamAccess:
+        """`there`: the header that was seen, and that one cannot go on with."""
         header = StreamHeader(
             dataset=part.dataset,
             snapshot=part.name,
@@ -238,19 +361,27 @@ class S3Session:
             encryption=None,
             host=socket.gethostname(),
         )
-        key: DataKey | None = None
+        keys: StreamKeys | None = None
         if self.storing.keys is not None and self.storing.encrypts_new:
-            key, header = self.pages.signing.new_stream(self.storing.keys, stream, header, part.server)
+            keys, header = self.pages.signing.new_stream(
+                self.storing.keys, stream, header, part.server, self.storing.public
+            )
+        if keys and header.contents:
+            # Before the header: a cut in between leaves a key of nothing.
+            self.unfinished.keep(stream, header, keys.contents)
         body = to_json(header)
         if not self.bucket.put_new(self.layout.header(stream), body):
-            if self._is_taken(stream):
+            if self._is_taken(stream, there):
                 raise Taken(f"another zbackup has just begun to store {stream} at {self.address}")
             self.bucket.put(self.layout.header(stream), body, hashlib.sha256(body).digest())
-        return self._access(stream, header, key)
+        return self._access(stream, header, keys)
 
-    def _is_taken(self, stream: StreamId) -> bool:
+    def _is_taken(self, stream: StreamId, there: StreamHeader | None) -> bool:
+        """Tell whether another header is there than the one that was seen."""
         try:
-            return self._header(stream) is not None
+            return StreamHeaders(self.pages).own(stream) not in (None, there)
+        except VerificationFailed:
+            return False
         except Refused:
             # By one with another key.
             return True
@@ -261,13 +392,14 @@ class S3Session:
                 return "zstd" if not part.raw and is_worth_compressing(content) else "none"
         return self.storing.table.compression
 
-    def _access(self, stream: StreamId, header: StreamHeader, key: DataKey | None) -> StreamAccess:
+    def _access(self, stream: StreamId, header: StreamHeader, keys: StreamKeys | None) -> StreamAccess:
         return StreamAccess(
             bucket=self.bucket,
             layout=self.layout,
             stream=stream,
             header=header,
-            key=key,
+            key=keys.contents if keys else None,
+            signing=keys.signing if keys else None,
             parallel=self.storing.table.uploads,
             usual=self.storing.table.segment,
         )

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from zbackup.config.s3 import S3
 from zbackup.destinations.s3.encryption import KeyStore
+from zbackup.destinations.s3.sealed_keys import NO_PRIVATE_KEYS, PrivateKeys, PublicKey
 from zbackup.model.begin_record import begin_record
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.shipping import OutgoingStream
@@ -11,18 +12,26 @@ from zbackup.model.shipping import OutgoingStream
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageSettings:
-    """The settings of how streams are stored. `keys` open the streams that are there.
+    """The settings of how streams are stored. `keys` sign, and open the streams that are there.
 
-    With keys nothing else counts, unless the table says accept_plain.
+    With keys nothing else counts, unless the table says accept_plain. What is new is sealed for `public`, if
+    there is one, and then only one of `private` opens it.
     """
 
     table: S3
     keys: KeyStore | None = None
+    public: PublicKey | None = None
+    private: PrivateKeys = NO_PRIVATE_KEYS
 
     @property
     def encrypts_new(self) -> bool:
         """Tell whether new streams are encrypted."""
         return self.table.key is not None and self.keys is not None
+
+    @property
+    def public_id(self) -> str:
+        """The id of the public key that new streams are sealed for, "" where they are not."""
+        return self.public.id if self.public and self.encrypts_new else ""
 
     @property
     def signed_only(self) -> bool:

@@ -124,7 +124,7 @@ class StreamHeaders:
         """Tell whether the header is as it was written, which its signature says to who has the key."""
         with suppress(VerificationFailed, Refused):
             header = self.own(stream)
-            return header is not None and header.version == 2 and self.pages.signing.keys is not None
+            return header is not None and header.version > 1 and self.pages.signing.keys is not None
         return False
 
     def _prove(self, stream: StreamId, header: StreamHeader, where: str) -> None:

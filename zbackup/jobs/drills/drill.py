@@ -30,6 +30,7 @@ from zbackup.model.errors import (
     DatasetNotFound,
     NotFound,
     Postponed,
+    PrivateKeyElsewhere,
     Refused,
     Stopped,
     Taken,
@@ -48,9 +49,10 @@ from zbackup.zfs.facts import ZfsFacts
 
 UNTRIED = (
     *(Postponed, Stopped, Taken, DatasetBusy, DatasetNotFound, NotFound, ConnectionFailed),
-    *(UsageError, ConfigError),
+    *(UsageError, ConfigError, PrivateKeyElsewhere),
 )
-"""Failures that say nothing of the backup: others were at work, it could not be reached, or was pruned."""
+"""Failures that say nothing of the backup: others were at work, it could not be reached, opened here, or was
+pruned."""
 
 WHAT = "zbackup drill"
 NOTHING = Checked(tables=0)

@@ -20,7 +20,7 @@ from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.preconditions import require_usable
 from zbackup.jobs.restore.search_copies import search_copies
 from zbackup.jobs.restore.source import LATEST, Opened, as_it_is, labelled
-from zbackup.jobs.ship.archived import ArchivedCopies, archived_copies
+from zbackup.jobs.ship.archived import ArchivedCopies, archived_copies, require_readable_log
 from zbackup.jobs.ship.remote_holds import remote_holds
 from zbackup.model.backup import Backup, finished
 from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed, ZbackupError
@@ -113,6 +113,7 @@ class DestinationSource:
             choice = _choose(ctx, self.destination, there, target, options)
             log = choice.log or choice.base
             carrier = there.carrier(log)
+            require_readable_log(session, carrier)
             size = 0 if self.run_at_destination else sizes(session, choice.base, there.real(log))
             size += archived_bytes(carrier.since(choice.base.record)) if carrier else 0
         return RestorePlan(
@@ -138,6 +139,7 @@ class DestinationSource:
                 choice = _choose(ctx, self.destination, there, target, options)
                 base, log = choice.base, choice.log or choice.base
                 real, carrier = there.real(log), there.carrier(log)
+                require_readable_log(session, carrier)
                 failed.callback(clean_up if self.run_at_destination else _note_kept, ctx, name)
                 # While the backup that it goes on from is held, no prune takes archived log away.
                 with remote_holds(ctx, self.destination, session, name, there.copies, (base, real)):

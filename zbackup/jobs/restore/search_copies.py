@@ -16,7 +16,7 @@ from zbackup.jobs.restore.at_destination import at_destination, clone_at_destina
 from zbackup.jobs.restore.fetch import fetch
 from zbackup.jobs.restore.make_plan import note_unreadable
 from zbackup.jobs.restore.search_log import EntryOrRead, in_one_backup, sooner
-from zbackup.jobs.ship.archived import ArchivedCopies, archived_copies
+from zbackup.jobs.ship.archived import ArchivedCopies, archived_copies, require_readable_log
 from zbackup.jobs.ship.remote_holds import remote_holds
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable
@@ -104,6 +104,7 @@ def _brought(
     """The datasets of the backup that hold the log, on this host, with what was archived behind it; and the
     context in which they can be cloned."""
     name, subject, carrier = search_name(ctx.instance), _of_log(there.real(backup)), there.carrier(backup)
+    require_readable_log(session, carrier)
     here = bool(destination.adapter.here)
     at = at_destination(ctx, destination) if here else ctx
     with working_on(at, name, "zbackup log"):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from zbackup.destinations.base import Archiving, Provable, Session
+from zbackup.destinations.base import Archiving, Provable, Sealing, Session
 from zbackup.destinations.copies import Copies
 from zbackup.jobs.context import Context
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, LogFileId
@@ -74,6 +74,12 @@ def archived_copies(session: Session, copies: Copies, epoch: int | None = None) 
         archive = replace(archive, files=tuple(f for f in archive.files if f.file.epoch <= epoch))
     carried = tuple((each.holder, each) for each in carriers(copies.backups, archive))
     return ArchivedCopies(copies, archive, carried, unknown)
+
+
+def require_readable_log(session: Session, carrier: Carrier | None) -> None:
+    """Raise PrivateKeyElsewhere, before anything is fetched, where the archived log cannot be read here."""
+    if carrier and isinstance(session, Sealing):
+        session.require_log_key(carrier.chains[0].files[-1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from zbackup.catalog.local import Catalog, read_clones
+from zbackup.destinations.base import Encrypting
 from zbackup.jobs.archive.archive import archive_destinations
 from zbackup.jobs.archive.archive import ready as archive_ready
 from zbackup.jobs.backup.complete_record import times_out_of_order
@@ -23,6 +24,7 @@ from zbackup.model.finding import Finding, Health, worst
 from zbackup.model.server import ServerFacts
 from zbackup.plan.checked_tables import checked
 from zbackup.plan.health.advice_on_arrangements import Expected, advice_on_arrangements
+from zbackup.plan.health.bucket_keys import of_keys
 from zbackup.plan.health.drill_health import NO_DRILL, DrillFacts, described_drill, of_drills
 from zbackup.plan.health.health import damaged_log, log_times, no_log_behind
 from zbackup.plan.health.keys_not_loaded import not_loaded
@@ -91,6 +93,7 @@ def check(ctx: Context, expected: Expected, *, with_drill: bool = False) -> Chec
         doctor.add(Finding(severity="advice", subject="datasets", text=text))
     _check_files(ctx, doctor)
     _check_elsewhere(ctx, doctor)
+    _check_keys(ctx, doctor, expected)
     return CheckReport(instance=ctx.instance, findings=tuple(doctor.findings))
 
 
@@ -107,6 +110,24 @@ def _check_elsewhere(ctx: Context, doctor: "_Doctor") -> None:
     for destination in archive_destinations(ctx) if ctx.archive else ():
         look = partial(archive_ready, ctx, destination)
         doctor.examine(f"archive {destination.name}", look, f"{destination.adapter.address}: {{}}".format)
+
+
+def _check_keys(ctx: Context, doctor: "_Doctor", expected: Expected) -> None:
+    """Tell who can read what lies in buckets, and what is on schedule here that cannot."""
+    scheduled = [(name, "a drill") for name, _ in expected.drills if name]
+    scheduled += [(name, 'a verification with verify_read = "all"') for name in expected.read_all]
+    for destination in ctx.destinations:
+        if isinstance(destination.adapter, Encrypting):
+            reads = " and ".join(what for name, what in scheduled if name == destination.name)
+            try:
+                found = destination.adapter.readers()
+            except ZbackupError as problem:
+                text = f"it cannot be told who can read what lies there: {problem}"
+                subject = f"keys of {destination.name}"
+                doctor.add(Finding(severity="warning", subject=subject, text=text))
+                continue
+            for finding in of_keys(found, destination.name, reads=reads):
+                doctor.add(finding)
 
 
 def _check_server(ctx: Context, doctor: "_Doctor", facts: ServerFacts, catalog: Catalog | None) -> None:

@@ -32,9 +32,10 @@ class Expected:
 
     `snapshot_every` are the seconds between two snapshots, and `max_age` how many the newest may be old
     (None: nobody said); `daemon`: that one runs; `lock_ceiling` how many seconds the database is locked at
-    most; `drills` the destinations, "" for this host, of which drills are on schedule, with their seconds.
-    Of what is scheduled by a cron expression `snapshot_slots` and `drill_slots` are when: seconds alone would
-    call it late whenever the expression rests.
+    most; `drills` the destinations, "" for this host, of which drills are on schedule, with their seconds,
+    and `read_all` those of which a verification on schedule reads all. Of what is scheduled by a cron
+    expression `snapshot_slots` and `drill_slots` are when: seconds alone would call it late whenever the
+    expression rests.
     """
 
     snapshot_every: float | None = None
@@ -42,6 +43,7 @@ class Expected:
     daemon: bool = False
     lock_ceiling: float = 0
     drills: tuple[tuple[str, float], ...] = ()
+    read_all: tuple[str, ...] = ()
     arrangements: Arrangements = ALL_ARRANGED
     snapshot_slots: CronSlots | None = None
     drill_slots: tuple[tuple[str, CronSlots], ...] = ()
