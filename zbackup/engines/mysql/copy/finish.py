@@ -8,9 +8,11 @@ from zbackup.engines.mysql.copy import definition, tables
 from zbackup.engines.mysql.copy.attached import referring, require_unattached
 from zbackup.engines.mysql.copy.brake import Brake
 from zbackup.engines.mysql.copy.creation import create
+from zbackup.engines.mysql.copy.definition import Key
 from zbackup.engines.mysql.copy.insert_rows import BUSY
-from zbackup.engines.mysql.copy.job import Sides, TableJob
+from zbackup.engines.mysql.copy.job import TableJob
 from zbackup.engines.mysql.copy.plan_table import rename
+from zbackup.engines.mysql.copy.sides import Sides
 from zbackup.engines.mysql.copy.tables import ForeignKey, quoted, quoted_name
 from zbackup.engines.mysql.server.connection import Connection, StatementFailed
 from zbackup.model.copying import TableName
@@ -41,7 +43,7 @@ def add_keys(production: Connection, job: TableJob, brake: Brake) -> None:
                 _built(production, job, [key])
 
 
-def _built(production: Connection, job: TableJob, keys: Sequence[tuple[str, str]]) -> bool:
+def _built(production: Connection, job: TableJob, keys: Sequence[Key]) -> bool:
     """Build several indexes, or tell that there is no space to sort all of them at once."""
     try:
         _when_free(partial(_add_missing, production, job, keys))
@@ -50,15 +52,15 @@ def _built(production: Connection, job: TableJob, keys: Sequence[tuple[str, str]
             raise
         if len(keys) == 1:
             raise DatabaseError(
-                f"the index {keys[0][0]} of {job.step.into} cannot be built: {failure}; the server may lack "
-                "space where it sorts (innodb_tmpdir, or else tmpdir): make space there, or set it to "
+                f"the index {keys[0].name} of {job.step.into} cannot be built: {failure}; the server may "
+                "lack space where it sorts (innodb_tmpdir, or else tmpdir): make space there, or set it to "
                 "another directory, and run the same command again"
             ) from None
         return False
     return True
 
 
-def _add_missing(production: Connection, job: TableJob, keys: Sequence[tuple[str, str]]) -> None:
+def _add_missing(production: Connection, job: TableJob, keys: Sequence[Key]) -> None:
     """Look each time: the server may still be at what a killed run began, and others wait."""
     missing = _missing(production, job, keys)
     while missing:
@@ -73,9 +75,9 @@ def _add_missing(production: Connection, job: TableJob, keys: Sequence[tuple[str
             return
 
 
-def _missing(production: Connection, job: TableJob, keys: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+def _missing(production: Connection, job: TableJob, keys: Sequence[Key]) -> list[Key]:
     there = tables.index_names(production, job.work)
-    return [(name, key) for name, key in keys if name not in there]
+    return [key for key in keys if key.name not in there]
 
 
 def add_extras(sides: Sides, job: TableJob) -> None:

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from zbackup.engines.mysql.copy import made_lines, tables
-from zbackup.engines.mysql.copy.job import Sides, TableJob
+from zbackup.engines.mysql.copy.job import TableJob
+from zbackup.engines.mysql.copy.sides import Sides
 from zbackup.engines.mysql.copy.tables import Table, quoted, quoted_name
 from zbackup.model.copying import CopyStep, CopyWish, TableName
 from zbackup.model.errors import NotFound, Refused

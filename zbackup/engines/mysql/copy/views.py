@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from zbackup.engines.mysql.copy import tables
 from zbackup.engines.mysql.copy.creation import create
 from zbackup.engines.mysql.copy.finish import release_statements
-from zbackup.engines.mysql.copy.job import Sides, TableJob, shortened
+from zbackup.engines.mysql.copy.job import TableJob, shortened
 from zbackup.engines.mysql.copy.plan_table import plan_table
+from zbackup.engines.mysql.copy.sides import Sides
 from zbackup.engines.mysql.copy.tables import Table, quoted
 from zbackup.engines.mysql.server.connection import PrivilegeMissing, StatementFailed
 from zbackup.model.copying import CopiedTable, CopyStep, CopyWish, TableName
