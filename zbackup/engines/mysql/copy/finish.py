@@ -13,8 +13,9 @@ from zbackup.engines.mysql.copy.insert_rows import BUSY
 from zbackup.engines.mysql.copy.job import TableJob
 from zbackup.engines.mysql.copy.plan_table import rename
 from zbackup.engines.mysql.copy.sides import Sides
-from zbackup.engines.mysql.copy.tables import ForeignKey, quoted, quoted_name
+from zbackup.engines.mysql.copy.tables import ForeignKey, quoted_name
 from zbackup.engines.mysql.server.connection import Connection, StatementFailed
+from zbackup.engines.mysql.sql.quoting import identifier
 from zbackup.model.copying import TableName
 from zbackup.model.errors import DatabaseError, Refused
 from zbackup.model.progress import Progress
@@ -104,7 +105,7 @@ def add_extras(sides: Sides, job: TableJob) -> None:
     made = {trigger.name for trigger in _triggers(production, job.work)}
     for trigger, creation in zip(job.table.triggers, job.triggers, strict=True):
         if trigger.name not in made:
-            sides.production_rows.execute(f"USE {quoted(job.work.schema)}")
+            sides.production_rows.execute(f"USE {identifier(job.work.schema)}")
             try:
                 _when_free(partial(create, sides.production_rows, creation))
             except StatementFailed as failure:
@@ -123,11 +124,11 @@ def _triggers(production: Connection, name: TableName) -> tuple[tables.Trigger, 
 
 def _require_parents(production: Connection, job: TableJob, key: ForeignKey) -> None:
     parent = key.parent
-    same = " AND ".join(f"c.{quoted(a)} = p.{quoted(b)}" for a, b in key.columns)
-    given = " AND ".join(f"c.{quoted(a)} IS NOT NULL" for a, _ in key.columns)
+    same = " AND ".join(f"c.{identifier(a)} = p.{identifier(b)}" for a, b in key.columns)
+    given = " AND ".join(f"c.{identifier(a)} IS NOT NULL" for a, _ in key.columns)
     found = production.one(
         f"SELECT COUNT(*) AS n FROM {quoted_name(job.work)} AS c LEFT JOIN {quoted_name(parent)} AS p "
-        f"ON {same} WHERE {given} AND p.{quoted(key.columns[0][1])} IS NULL"
+        f"ON {same} WHERE {given} AND p.{identifier(key.columns[0][1])} IS NULL"
     )
     if int(found["n"]):
         raise Refused(
@@ -194,7 +195,7 @@ def release(production: Connection, into: TableName, kept: TableName) -> None:
 def release_statements(production: Connection, kept: TableName) -> list[str]:
     """The statements that drop its foreign keys."""
     return [
-        f"ALTER TABLE {quoted_name(kept)} DROP FOREIGN KEY {quoted(key.name)}"
+        f"ALTER TABLE {quoted_name(kept)} DROP FOREIGN KEY {identifier(key.name)}"
         for key in tables.foreign_keys(production, kept, of_others=False)
     ]
 

@@ -23,7 +23,8 @@ from zbackup.engines.mysql.copy.plan_rows import plan_rows
 from zbackup.engines.mysql.copy.sides import Sides
 from zbackup.engines.mysql.copy.statements import loses_types
 from zbackup.engines.mysql.copy.stored_text import StoredText, trigger_on, view_named
-from zbackup.engines.mysql.copy.tables import ForeignKey, Table, quoted, quoted_name
+from zbackup.engines.mysql.copy.tables import ForeignKey, Table, quoted_name
+from zbackup.engines.mysql.sql.quoting import identifier
 from zbackup.model.copying import Action, CopyStep, CopyWish, TableName
 from zbackup.model.errors import NotFound, Refused, Taken, UsageError
 
@@ -231,7 +232,7 @@ def _triggers(sides: Sides, table: Table, work: TableName) -> list[Creation]:
 
 
 def _shown(job: TableJob) -> list[str]:
-    names = ", ".join(quoted(c.name) for c in job.table.stored)
+    names = ", ".join(identifier(c.name) for c in job.table.stored)
     shown = [] if job.step.resumed else [job.create + ";"]
     rows = f"INSERT INTO {quoted_name(job.work)} ({names}) VALUES ..."
     if job.as_lines:

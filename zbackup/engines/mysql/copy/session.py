@@ -23,7 +23,7 @@ from zbackup.engines.mysql.copy.plan_table import plan_table, together
 from zbackup.engines.mysql.copy.same_definition import require_shape, require_whole
 from zbackup.engines.mysql.copy.sides import Sides
 from zbackup.engines.mysql.copy.statements import SETTINGS
-from zbackup.engines.mysql.copy.tables import quoted, quoted_name
+from zbackup.engines.mysql.copy.tables import quoted_name
 from zbackup.engines.mysql.copy.views import make_views, plan_rest
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server.connection import (
@@ -33,6 +33,7 @@ from zbackup.engines.mysql.server.connection import (
     connect,
     connect_rows,
 )
+from zbackup.engines.mysql.sql.quoting import identifier
 from zbackup.model.copying import CopiedTable, CopyPlan, CopyStep, CopyWish, Difference, Entrance, TableName
 from zbackup.model.errors import NotFound, Refused, UsageError, VerificationFailed
 from zbackup.model.progress import Progress
@@ -315,7 +316,7 @@ class MysqlCopy:
     def _use(self, schema: str) -> None:
         """Statements of a log that holds statements are filtered by the default schema on replicas."""
         for connection in (self.sides.production, *self.ends.loaders):
-            connection.execute(f"USE {quoted(schema)}")
+            connection.execute(f"USE {identifier(schema)}")
 
     def _one_view(self) -> None:
         self.ends.clone.write(ONE_VIEW)
@@ -347,7 +348,7 @@ class MysqlCopy:
                 "SELECT 1 AS one FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s", (schema,)
             )
             if not there and schema not in steps:
-                row = self.sides.clone.one(f"SHOW CREATE DATABASE {quoted(job.step.source.schema)}")
+                row = self.sides.clone.one(f"SHOW CREATE DATABASE {identifier(job.step.source.schema)}")
                 made = schema_named(str(row["Create Database"]), schema)
                 steps[schema] = CopyStep(
                     source=TableName(job.step.source.schema, "*"),
