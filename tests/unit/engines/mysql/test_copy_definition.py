@@ -38,14 +38,14 @@ WORK = TableName("s", "w`k")
 
 def test_only_the_name_and_the_foreign_keys_are_taken_out() -> None:
     found = parse_definition(SHOWN)
-    assert [(key.name, key.rest.text) for key in found.foreign] == [
+    assert [(key.name, key.rest.printed) for key in found.foreign] == [
         ("to`parent", "FOREIGN KEY (`pid`) REFERENCES `parent` (`id`) ON DELETE CASCADE"),
     ]
     made = found.create(WORK)
     assert made.startswith("CREATE TABLE `s`.`w``k` (\n  `id` int")
     wanted = [line for line in SHOWN.splitlines()[1:] if "to``parent" not in line]
     assert made.splitlines()[1:] == wanted
-    assert found.without_check_names().items[-1].text == "CHECK ((`id` > 0))"
+    assert found.without_check_names().items[-1].printed == "CHECK ((`id` > 0))"
 
 
 def test_ordinary_indexes_are_taken_out_unless_a_counter_may_need_one() -> None:
@@ -189,21 +189,23 @@ TRIGGER = "CREATE DEFINER=`a`@`%` TRIGGER `on` BEFORE INSERT ON `t` FOR EACH ROW
 
 def test_views_and_triggers_get_another_name_and_table() -> None:
     made = view_named(VIEW, TableName("s", "x"), replace=True)
-    assert made.text == VIEW.replace("CREATE", "CREATE OR REPLACE", 1).replace("VIEW `v`", "VIEW `s`.`x`", 1)
+    assert made.creation == VIEW.replace("CREATE", "CREATE OR REPLACE", 1).replace(
+        "VIEW `v`", "VIEW `s`.`x`", 1
+    )
     assert (made.user, made.host) == ("a", "%")
     listed = VIEW.replace("`v` AS", "`v` (`a, ``b)`,`c`) AS")
-    assert view_named(listed, TableName("s", "x"), replace=False).text == listed.replace(
+    assert view_named(listed, TableName("s", "x"), replace=False).creation == listed.replace(
         "VIEW `v`", "VIEW `s`.`x`"
     )
     assert view_named(VIEW.replace("SECURITY DEFINER", "SECURITY INVOKER"), WORK, replace=False).user == ""
     found = trigger_on(TRIGGER, WORK)
-    assert found.text == TRIGGER.replace("ON `t`", "ON `s`.`w``k`")
+    assert found.creation == TRIGGER.replace("ON `t`", "ON `s`.`w``k`")
     assert (found.user, found.host) == ("a", "%")
     unquoted = TRIGGER.replace("TRIGGER `on`", "TRIGGER IF NOT EXISTS s . trg").replace("ON `t`", "on\n s.t")
-    assert trigger_on(unquoted, WORK).text == unquoted.replace("s.t FOR", "`s`.`w``k` FOR")
+    assert trigger_on(unquoted, WORK).creation == unquoted.replace("s.t FOR", "`s`.`w``k` FOR")
     ansi = TRIGGER.replace("ON `t`", 'ON "t`"').replace("`a`@`%`", "'it''s'@\"%\"")
     made = trigger_on(ansi, WORK, ansi_quotes=True)
-    assert made.text == ansi.replace('ON "t`"', "ON `s`.`w``k`")
+    assert made.creation == ansi.replace('ON "t`"', "ON `s`.`w``k`")
     assert (made.user, made.host) == ("it's", "%")
 
 
@@ -214,11 +216,11 @@ def test_hostile_names_of_views_and_triggers(user: str, host: str, name: str, in
     said = f"CREATE ALGORITHM=MERGE DEFINER={account} SQL SECURITY DEFINER VIEW {identifier(name)} AS select "
     made = view_named(said + body, target, replace=False)
     behind = f" VIEW {qualified(into, name)} AS select {body}"
-    assert made.text == said.removesuffix(f" VIEW {identifier(name)} AS select ") + behind
+    assert made.creation == said.removesuffix(f" VIEW {identifier(name)} AS select ") + behind
     assert (made.user, made.host) == (user, host)
     head = f"CREATE DEFINER={account} TRIGGER {qualified(into, name)} AFTER UPDATE ON "
     found = trigger_on(f"{head}{identifier(name)} FOR EACH ROW {body}", target)
-    assert found.text == f"{head}{qualified(into, name)} FOR EACH ROW {body}"
+    assert found.creation == f"{head}{qualified(into, name)} FOR EACH ROW {body}"
     assert (found.user, found.host) == (user, host)
 
 

@@ -27,15 +27,15 @@ _USUAL = "SET SESSION character_set_client = utf8mb4, character_set_connection =
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """`statement` is in the character set that `settings`, a statement for the session, name."""
+    """`creation` is in the character set that `settings`, a statement for the session, name."""
 
-    statement: bytes
+    creation: bytes
     settings: str = ""
 
     @property
     def shown(self) -> str:
         """The statement for people."""
-        return self.statement.decode(errors="backslashreplace")
+        return self.creation.decode(errors="backslashreplace")
 
 
 def read_creation(
@@ -63,7 +63,7 @@ def read_creation(
     stored = changed(text.decode(codec, "surrogateescape"), "".join(mode))
     require_definer(sides, f"{what.lower()} {name.table}", stored)
     try:
-        return Creation(stored.text.encode(codec, "surrogateescape"), settings)
+        return Creation(stored.creation.encode(codec, "surrogateescape"), settings)
     except UnicodeEncodeError:
         raise Refused(
             f"the definition of {what.lower()} {name.table} is in {charset}, and that character set cannot "
@@ -92,7 +92,7 @@ def create(production: RowConnection, creation: Creation) -> None:
     """Make it in the session's default schema."""
     production.execute(creation.settings)
     try:
-        production.write(creation.statement)
+        production.write(creation.creation)
     finally:
         production.execute(_USUAL)
         production.execute(SETTINGS)

@@ -24,9 +24,9 @@ _ELSEWHERE: Final = frozenset({"DIRECTORY", "TABLESPACE"})
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a definition: `text` as the server printed it, and its tokens."""
+    """A part of a definition: `printed` as the server printed it, and its tokens."""
 
-    text: str
+    printed: str
     tokens: tuple[Token, ...]
 
     @property
@@ -46,7 +46,7 @@ class Piece:
 
     def since(self, at: int) -> "Piece":
         """The piece from a token on."""
-        return Piece(self.text[self.tokens[at].at - self.tokens[0].at :], self.tokens[at:])
+        return Piece(self.printed[self.tokens[at].at - self.tokens[0].at :], self.tokens[at:])
 
     def find(self, word: str) -> int:
         """The index of a word outside of parentheses, -1 if it is not there."""
@@ -80,12 +80,12 @@ class Definition:
 
     def create(self, name: TableName) -> str:
         """The statement that makes an empty table of that name."""
-        body = ",\n  ".join(piece.text for piece in self.items)
+        body = ",\n  ".join(piece.printed for piece in self.items)
         meant = [*_said("CREATE TABLE"), *_said(quoted_name(name)), "("]
         for number, piece in enumerate(self.items):
             meant += [*([","] if number else []), *piece.said]
-        text = f"CREATE TABLE {quoted_name(name)} (\n  {body}\n) {self.tail.text}"
-        return checked(text, [*meant, ")", *self.tail.said])
+        meant += [")", *self.tail.said]
+        return checked(f"CREATE TABLE {quoted_name(name)} (\n  {body}\n) {self.tail.printed}", meant)
 
     def without_check_names(self) -> "Definition":
         """MySQL's names of CHECK constraints are those of a schema: a second table gets others."""
@@ -155,27 +155,27 @@ def built_at_once(keys: Sequence[Key]) -> list[list[Key]]:
 
 def add_keys(table: TableName, keys: Sequence[Key]) -> str:
     """The statement for a group of them."""
-    text = f"ALTER TABLE {quoted_name(table)} " + ", ".join(f"ADD {key.piece.text}" for key in keys)
     meant = [*_said("ALTER TABLE"), *_said(quoted_name(table))]
     for number, key in enumerate(keys):
         meant += [*([","] if number else []), "ADD", *key.piece.said]
-    return checked(text, meant)
+    added = ", ".join(f"ADD {key.piece.printed}" for key in keys)
+    return checked(f"ALTER TABLE {quoted_name(table)} {added}", meant)
 
 
 def add_foreign_key(table: TableName, name: str, rest: Piece) -> str:
     """The statement for one that `parse_definition` took out."""
     head = f"ALTER TABLE {quoted_name(table)} ADD CONSTRAINT {identifier(name)}"
-    return checked(f"{head} {rest.text}", [*_said(head), *rest.said])
+    return checked(f"{head} {rest.printed}", [*_said(head), *rest.said])
 
 
 def referring_to(rest: Piece, parent: TableName) -> Piece:
     """A foreign key that refers to another table."""
     at = rest.find("REFERENCES") + 1
-    end = _name_end(rest.tokens, at, rest.text)
+    end = _name_end(rest.tokens, at, rest.printed)
     if not at or rest.tokens[end].word != "(":
-        raise _not_understood(rest.text)
+        raise _not_understood(rest.printed)
     begins = rest.tokens[0].at
-    before, behind = rest.text[: rest.tokens[at].at - begins], rest.text[rest.tokens[end].at - begins :]
+    before, behind = rest.printed[: rest.tokens[at].at - begins], rest.printed[rest.tokens[end].at - begins :]
     meant = [*rest.said[:at], *_said(quoted_name(parent)), *rest.said[end:]]
     text = checked(f"{before}{quoted_name(parent)} {behind}", meant)
     return Piece(text, _read(text))
@@ -287,7 +287,7 @@ def _require_item(piece: Piece) -> None:
     if words[0] == "CONSTRAINT":
         known = piece.tokens[1].kind == "name" and words[2:3] in (("FOREIGN",), ("CHECK",))
     if not known:
-        raise _not_understood(piece.text)
+        raise _not_understood(piece.printed)
 
 
 def _require_options(tail: Piece) -> None:
@@ -299,7 +299,7 @@ def _require_options(tail: Piece) -> None:
             "would share with it"
         )
     if outside[:1] != ["ENGINE"] or _IN_NO_OPTIONS.intersection(outside):
-        raise _not_understood(tail.text)
+        raise _not_understood(tail.printed)
 
 
 def _key(piece: Piece) -> Key | None:

@@ -171,6 +171,8 @@ class MysqlCopy:
     _jobs: dict[TableName, TableJob] = field(default_factory=dict)
     _marker: TableName | None = None
     _remembered: dict[TableName, Remembered] = field(default_factory=dict)
+    _new_schemas: dict[str, str] = field(default_factory=dict)
+    """The statements that make them."""
 
     def plan(self) -> CopyPlan:
         """See engines.base.CopySession."""
@@ -206,7 +208,7 @@ class MysqlCopy:
         filled: list[tuple[TableJob, int]] = []
         for step in plan.steps:
             if step.source.is_schema:
-                self.sides.production.execute(step.statements[0].rstrip(";"))
+                self.sides.production.execute(self._new_schemas[step.into.schema])
                 continue
             job = self._jobs[step.source]
             if step.action not in ("rows", "view") and not job.named:
@@ -349,7 +351,7 @@ class MysqlCopy:
             )
             if not there and schema not in steps:
                 row = self.sides.clone.one(f"SHOW CREATE DATABASE {identifier(job.step.source.schema)}")
-                made = schema_named(str(row["Create Database"]), schema)
+                made = self._new_schemas[schema] = schema_named(str(row["Create Database"]), schema)
                 steps[schema] = CopyStep(
                     source=TableName(job.step.source.schema, "*"),
                     into=TableName(schema, "*"),

@@ -22,7 +22,7 @@ class StoredText:
     """The statement that makes it, and the user and host of the account that it runs as; "" for the one that
     uses it, and for the host of a role."""
 
-    text: str
+    creation: str
     user: str
     host: str
 

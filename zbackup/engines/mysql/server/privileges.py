@@ -57,7 +57,7 @@ def hint(message: str, account: str, *, mariadb: bool) -> str:
         return grant("CONNECTION ADMIN" if mariadb else "CONNECTION_ADMIN", account)
     if found := _ON_TABLE.search(message):
         # MySQL leaves out which schema the table is in; these are the only tables we read.
-        return grant(found[1], account, "performance_schema.*")
+        return grant(_privilege(found[1]), account, "performance_schema.*")
     if found := _NEEDED.search(message):
         return grant(_narrowest(re.split(r", | or ", found[1])), account)
     return ""
@@ -70,4 +70,9 @@ def _narrowest(privileges: list[str]) -> str:
     }
     names = [name.strip() for name in privileges]
     known = [name for name in names if name in ours]
-    return (known or [n for n in names if n != "SUPER"] or names)[0]
+    return _privilege((known or [n for n in names if n != "SUPER"] or names)[0])
+
+
+def _privilege(name: str) -> str:
+    """Whoever reads the statement types it: a server's message puts nothing else into it."""
+    return name if re.fullmatch(r"[A-Z_, ]+", name) else "?"

@@ -3,6 +3,8 @@
 Values go to the server as arguments of a statement (`%s`), which PyMySQL quotes by the session's own mode.
 """
 
+import re
+
 from zbackup.model.errors import Refused
 
 
@@ -20,6 +22,13 @@ def identifier(name: str) -> str:
 def qualified(schema: str, name: str) -> str:
     """Quote a name with its schema."""
     return f"{identifier(schema)}.{identifier(name)}"
+
+
+def hexadecimal(digits: str) -> str:
+    """The bytes of these digits. Raise Refused for others."""
+    if not re.fullmatch(r"(?:[0-9A-Fa-f]{2})*", digits):
+        raise Refused(f"{digits[:40]!r} are no hexadecimal digits")
+    return f"X'{digits}'"
 
 
 def literal(text: str) -> str:
