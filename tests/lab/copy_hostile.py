@@ -9,15 +9,23 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+import pymysql
 import pytest
 
 from tests.lab.copy_rig import Rig
 from tests.lab.undo_rows import _transaction, _undo
+from zbackup.engines.mysql.copy import session as session_module
+from zbackup.engines.mysql.copy.definition import Definition
+from zbackup.engines.mysql.copy.job import TableJob
+from zbackup.engines.mysql.copy.sides import Sides
+from zbackup.engines.mysql.copy.tables import quoted_name
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.recovery.check_tables import check_tables
 from zbackup.engines.mysql.recovery.memory_tables import set_aside
 from zbackup.engines.mysql.server.connection import Connection, connect
 from zbackup.engines.mysql.sql.quoting import identifier, literal, qualified
+from zbackup.model.copying import CopyWish, Entrance, TableName, parse_table
+from zbackup.model.errors import Refused
 from zbackup.model.progress import Silent
 
 LONGEST = 64
@@ -122,7 +130,8 @@ def statements(seed: int, kind: str) -> Iterator[str]:
     yield (
         f"CREATE TABLE {at[parts]} ({identifier(a)} INT PRIMARY KEY, {identifier(b)} VARCHAR(50) DEFAULT "
         f"{literal(b)}) PARTITION BY RANGE ({identifier(a)}) "
-        f"(PARTITION {identifier(p0)} VALUES LESS THAN (10) COMMENT = {literal(text)}, PARTITION {identifier(p1)} VALUES LESS THAN MAXVALUE)"
+        f"(PARTITION {identifier(p0)} VALUES LESS THAN (10) COMMENT = {literal(text)}, "
+        f"PARTITION {identifier(p1)} VALUES LESS THAN MAXVALUE)"
     )
     for table in (parent, parts):
         yield f"INSERT INTO {at[table]} ({identifier(a)}) VALUES (1), (2), (30)"
@@ -136,7 +145,8 @@ def statements(seed: int, kind: str) -> Iterator[str]:
         quoted = '"' + child.replace('"', '""') + '"' if mode else identifier(child)
         yield (
             f"CREATE DEFINER = owner@localhost TRIGGER {qualified('more', trigger[:50] + mode)} "
-            f"BEFORE INSERT ON more.{quoted} FOR EACH ROW SET NEW.{identifier(b)} = CONCAT({literal(text)}, {literal(view)})"
+            f"BEFORE INSERT ON more.{quoted} FOR EACH ROW "
+            f"SET NEW.{identifier(b)} = CONCAT({literal(text)}, {literal(view)})"
         )
 
 
@@ -211,6 +221,54 @@ class TestHostileNames:
         assert all(table.left == 0 for table in taken)
         assert contents(more.production) == whole
 
+    def test_no_routine_of_the_clone_runs(self, more: Rig) -> None:
+        for statement in (
+            "CREATE TABLE theirs.called (n INT)",
+            "SET GLOBAL log_bin_trust_function_creators = ON",
+            "CREATE FUNCTION more.f() RETURNS INT DETERMINISTIC BEGIN INSERT INTO theirs.called VALUES (1); "
+            "RETURN 1; END",
+            "CREATE DEFINER = owner@localhost VIEW more.calls AS SELECT more.f() AS n",
+        ):
+            more.clone.sql(statement)
+        for where in ("n INT DEFAULT (more.f())", "m INT, n INT AS (more.f())", "n INT CHECK (n < more.f())"):
+            with pytest.raises(pymysql.MySQLError, match=r"(?i)function"):
+                more.clone.sql(f"CREATE TABLE more.wrong ({where})")
+        more.clone.sql("GRANT SELECT, SHOW VIEW, TRIGGER, EXECUTE ON *.* TO zcopy@localhost")
+        wish = CopyWish(tables=(parse_table("more.calls"),))
+        assert more.copier().admits(Entrance(socket=str(more.clone.settings.socket)), wish)
+        (done,) = more.copy("more.calls")
+        assert done.refused == 1 and "more.f" in done.conflicts[0]
+        assert more.clone.sql("SELECT COUNT(*) FROM theirs.called")[0][0] == 0
+
+    def test_a_table_that_production_makes_otherwise_is_not_filled(
+        self, more: Rig, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        more.clone.sql("CREATE TABLE more.t (id INT PRIMARY KEY, v INT, KEY k (v))")
+        more.clone.sql("INSERT INTO more.t VALUES (1, 1)")
+        for wrong, named in (
+            ("(id INT PRIMARY KEY, v INT, extra INT)", "its columns"),
+            ("(id INT PRIMARY KEY, v BIGINT)", "its columns"),
+            ("(id INT PRIMARY KEY, v INT DEFAULT 7)", "its columns"),
+            ("(id INT PRIMARY KEY, v INT, KEY other (v))", "it has KEY `other`"),
+            ("(id INT PRIMARY KEY, v INT, CHECK (v < 9))", "it has CONSTRAINT"),
+            ("(id INT PRIMARY KEY, v INT) COMMENT 'x'", "its options"),
+            ("(id INT, v INT)", "its columns|it lacks PRIMARY"),
+        ):
+            with monkeypatch.context() as patch:
+
+                def made(_: Definition, name: TableName, wrong: str = wrong) -> str:
+                    return f"CREATE TABLE {quoted_name(name)} {wrong}"
+
+                patch.setattr(Definition, "create", made)
+                with pytest.raises(Refused, match=f"another definition than the clone's: (?:{named})"):
+                    more.copy("more.t")
+            assert not more.production.sql("SHOW TABLES FROM more")
+        with monkeypatch.context() as patch:
+            patch.setattr(session_module, "add_extras", _one_more)
+            with pytest.raises(Refused, match="another definition than the clone's: it has KEY `late`"):
+                more.copy("more.t")
+        assert not more.production.sql("SHOW TABLES FROM more")
+
     def test_other_statements_of_names(self, more: Rig) -> None:
         for seed, name in enumerate(names(5)):
             if seed > 30:
@@ -232,6 +290,10 @@ class TestHostileNames:
                 engines = {str(row[1]) for row in more.clone.sql(asked)}
             assert engines in ({"BLACKHOLE"}, {"MEMORY"})
             assert sorted(map(repr, more.clone.sql(asked))) == before
+
+
+def _one_more(sides: Sides, job: TableJob) -> None:
+    sides.production.execute(f"ALTER TABLE {quoted_name(job.work)} ADD KEY late (id, v)")
 
 
 def make(rig: Rig, seed: int) -> None:
