@@ -28,6 +28,8 @@ READS = "`(id))SELECT pay id,who x FROM hr.salaries"
 INVERTS_WELL = "x\n  KEY `` (id)#"
 ADDS_COLUMNS = "`(id))SELECT*FROM shop.s,hr.salaries"
 ENDS, ENDS_WELL = "x` ON 1=1 -- ", "x` ON 0 GROUP BY id -- "
+ODD_USER, ODD_SCHEMA = "o'b`r\\' OR --;#", "we`i'r\"d\\_%\n; -- "[:-1] + "#"
+"""An account and a schema of production's, which each clone has."""
 USERS = {"app": "app-pw-1", "zcopy": "copy-secret"}
 
 
@@ -76,6 +78,11 @@ def target(house: House) -> Iterator[Target]:
         "SET GLOBAL log_bin_trust_function_creators = ON",
     ):
         server.sql(statement)
+    server.sql(f"CREATE DATABASE {identifier(ODD_SCHEMA)}")
+    server.sql(f"CREATE TABLE {identifier(ODD_SCHEMA)}.t (id INT PRIMARY KEY)")
+    server.sql("CREATE USER %s@'%%' IDENTIFIED BY 'prod-pw-1'", (ODD_USER,))
+    pattern = ODD_SCHEMA.replace("\\", "\\\\").replace("_", "\\_").replace("%", "\\%")
+    server.sql(f"GRANT ALL ON {identifier(pattern).replace('%', '%%')}.* TO %s@'%%'", (ODD_USER,))
     secret = house.home / "copy-password"
     secret.write_text(USERS["zcopy"])
     secret.chmod(0o600)
@@ -177,6 +184,13 @@ class TestDeveloper:
         server.sql("CREATE TABLE IF NOT EXISTS shop.e (e INT)")
         target.house.snapshot()
         create(target.house, "--name", "dev")
+        own = (target.house.home / "clones" / "dev" / "password").read_text().strip()
+        with pytest.raises(pymysql.MySQLError, match="denied"):
+            entered(target.house, "dev", ODD_USER, "prod-pw-1")
+        with entered(target.house, "dev", ODD_USER, own) as odd, odd.cursor() as cursor:
+            cursor.execute(f"INSERT INTO {identifier(ODD_SCHEMA)}.t VALUES (1)")
+            with pytest.raises(pymysql.MySQLError, match="denied"):
+                cursor.execute("SELECT * FROM hr.salaries")
         with entered(target.house, "dev") as clone:
             attack(clone, "his", INVERTS, READS, ENDS)
         made = target.house.zb("copy", "dev", "shop.his", "--json", "-q", config=target.config)

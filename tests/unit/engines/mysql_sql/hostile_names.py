@@ -8,7 +8,7 @@ _PIECES = (
     *("/*", "*/", "/*!", "/*!50000 ", "/*M!", "(", ")", ",", ".", "@", "$$", "%s", "{", "}", "\u2028"),
     *("` (`id`) ", "\n  KEY `", "`(id))SELECT 1 -- ", "x", "KEY", "\u00e4", "\U0001f600"),
 )
-TEXTS = st.lists(st.sampled_from(_PIECES) | st.characters(exclude_categories=["Cs"]), max_size=40).map(
+TEXTS = st.lists(st.sampled_from(_PIECES) | st.characters(exclude_categories=["Cs"]), max_size=20).map(
     "".join
 )
 NAMES = TEXTS.map(lambda text: text.replace("\0", "")[:LONGEST]).filter(bool)
