@@ -66,11 +66,11 @@ Part = tuple[ast.expr, Scope]
 
 @dataclass
 class Program:
-    """`quoting` are functions whose results are safe, `given` expressions that are meant to be
-    statements, by their module."""
+    """`quoting` are functions whose results are safe, with their modules; `given` are expressions that are
+    meant to be statements, by their module."""
 
     sources: dict[str, ast.Module]
-    quoting: frozenset[str]
+    quoting: Mapping[str, set[str]]
     given: Mapping[str, set[str]]
     functions: dict[str, list[tuple[Function, str]]] = field(default_factory=lambda: defaultdict(list))
     methods: set[int] = field(default_factory=set)
@@ -218,7 +218,7 @@ class Program:
         name = _name_of(node.func)
         if name == KEYS:
             return self._keys_of(node.args[0], scope)
-        if name in self.quoting or name in NUMBERS:
+        if name in NUMBERS or self._quotes(node.func, scope.module):
             return []
         arguments = [(each, scope) for each in (*node.args, *(k.value for k in node.keywords))]
         if name in ("map", "filter") and isinstance(node.func, ast.Name):
@@ -245,9 +245,14 @@ class Program:
                 return [(f, m) for f, m in plain if m == file]
         return [(f, m) for f, m in every if id(f) in self.methods]
 
+    def _quotes(self, called: ast.expr, of: str) -> bool:
+        """Tell whether a call in that module is of functions that quote, and of no others of their names."""
+        places = self.quoting.get(_name_of(called))
+        return places is not None and all(module in places for _, module in self._meant(called, of))
+
     def _results(self, called: ast.expr, of: str) -> "list[Part] | None":
         """What the functions return that a call in that module may mean."""
-        if _name_of(called) in self.quoting:
+        if self._quotes(called, of):
             return []
         found: list[Part] = []
         meant = self._meant(called, of)

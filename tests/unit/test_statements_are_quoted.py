@@ -13,12 +13,18 @@ MYSQL = "zbackup/engines/mysql/"
 SINKS = frozenset(
     ("execute", "rows", "one", "read", "write", "stream", "script", "hand_in", "load", "read_strictly")
 )
-QUOTING = frozenset(
-    ("identifier", "qualified", "quoted_name", "literal", "key_literal", "hexadecimal", "checked",
-     "_word", "_privilege")
-)  # fmt: skip
-"""Functions whose result is one token, or the tokens that were meant, whatever they are given. Two literals
-are of values of a column. The last two let only letters through."""
+COPY, SQL = MYSQL + "copy/", MYSQL + "sql/quoting.py"
+QUOTING = {
+    **{name: {SQL} for name in ("identifier", "qualified", "hexadecimal", "byte_literal")},
+    "literal": {SQL, MYSQL + "undo/reverse.py"},
+    "key_literal": {COPY + "statements.py"},
+    "quoted_name": {COPY + "tables.py"},
+    "checked": {COPY + "definition.py"},
+    "_word": {COPY + "tables.py", COPY + "creation.py", MYSQL + "clone/settling.py"},
+    "_privilege": {MYSQL + "server/privileges.py"},
+}
+"""Functions whose result is one token, or the tokens that were meant, whatever they are given. Two
+literals are of a column's value. The last two let only letters through."""
 GIVEN = {
     MYSQL + "copy/plan_table.py": {"wish.where"},
     MYSQL + "copy/plan_rows.py": {"wish.where"},

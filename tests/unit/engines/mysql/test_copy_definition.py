@@ -197,7 +197,7 @@ def test_views_and_triggers_get_another_name_and_table() -> None:
     assert view_named(listed, TableName("s", "x"), replace=False).creation == listed.replace(
         "VIEW `v`", "VIEW `s`.`x`"
     )
-    assert view_named(VIEW.replace("SECURITY DEFINER", "SECURITY INVOKER"), WORK, replace=False).user == ""
+    assert view_named(VIEW.replace("SECURITY DEFINER", "SECURITY INVOKER"), WORK, replace=False).user is None
     found = trigger_on(TRIGGER, WORK)
     assert found.creation == TRIGGER.replace("ON `t`", "ON `s`.`w``k`")
     assert (found.user, found.host) == ("a", "%")

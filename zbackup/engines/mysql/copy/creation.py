@@ -73,7 +73,7 @@ def read_creation(
 
 def require_definer(sides: Sides, subject: str, stored: StoredText) -> None:
     """Raise Refused for what would run as an account of zbackup's, or as one that a stranger has chosen."""
-    if not stored.user:
+    if stored.user is None:
         return
     account = f"{stored.user}@{stored.host}"
     if stored.user in sides.ours:

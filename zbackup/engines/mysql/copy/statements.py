@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from zbackup.engines.mysql.copy.tables import GEOMETRY, Column, Table, quoted_name
 from zbackup.engines.mysql.server.connection import Row
-from zbackup.engines.mysql.sql.quoting import identifier
+from zbackup.engines.mysql.sql.quoting import byte_literal, identifier
 from zbackup.model.copying import TableName
 from zbackup.model.errors import VerificationFailed
 
@@ -23,8 +23,6 @@ SETTINGS = (
     "sql_big_selects = 1, sql_safe_updates = 0, sql_auto_is_null = 0, sql_quote_show_create = 1"
 )
 
-_SPECIAL = re.compile(rb"[\0\n\r\\'\"\x1a]")
-_ESCAPED = {0: rb"\0", 10: rb"\n", 13: rb"\r", 92: rb"\\", 39: rb"\'", 34: rb"\"", 26: rb"\Z"}
 LONG = frozenset(
     (
         "tinytext",
@@ -48,9 +46,7 @@ def literal(column: Column, value: bytes | None) -> bytes:
     """A value as a statement takes it."""
     if value is None:
         return b"NULL"
-    if _SPECIAL.search(value):
-        value = _SPECIAL.sub(lambda m: _ESCAPED[m[0][0]], value)
-    return b"%s'%s'" % (_introducer(column), value)
+    return _introducer(column) + byte_literal(value)
 
 
 def key_literal(column: Column, value: bytes | None) -> bytes:

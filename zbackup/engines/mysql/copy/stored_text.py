@@ -19,11 +19,11 @@ _EVENTS = ("INSERT", "UPDATE", "DELETE")
 
 @dataclass(frozen=True, slots=True)
 class StoredText:
-    """The statement that makes it, and the user and host of the account that it runs as; "" for the one that
-    uses it, and for the host of a role."""
+    """The statement that makes it, and the account that it runs as: `user` is None for the one that uses it,
+    `host` "" for a role."""
 
     creation: str
-    user: str
+    user: str | None
     host: str
 
 
@@ -48,7 +48,7 @@ def view_named(text: str, name: TableName, *, replace: bool) -> StoredText:
     if replace:
         made = made.replace("CREATE ", "CREATE OR REPLACE ", 1)
         checked(made, ["CREATE", "OR", "REPLACE", *reader.meant[1:]])
-    return StoredText(made, user, host) if security == "DEFINER" else StoredText(made, "", "")
+    return StoredText(made, user, host) if security == "DEFINER" else StoredText(made, None, "")
 
 
 def trigger_on(

@@ -4,8 +4,14 @@ Values go to the server as arguments of a statement (`%s`), which PyMySQL quotes
 """
 
 import re
+from typing import Final
 
 from zbackup.model.errors import Refused
+
+_SPECIAL: Final = re.compile(rb"[\0\n\r\\'\"\x1a]")
+_ESCAPED: Final = {
+    b"\0": rb"\0", b"\n": rb"\n", b"\r": rb"\r", b"\\": rb"\\", b"'": rb"\'", b'"': rb"\"", b"\x1a": rb"\Z"
+}  # fmt: skip
 
 
 def identifier(name: str) -> str:
@@ -22,6 +28,13 @@ def identifier(name: str) -> str:
 def qualified(schema: str, name: str) -> str:
     """Quote a name with its schema."""
     return f"{identifier(schema)}.{identifier(name)}"
+
+
+def byte_literal(value: bytes) -> bytes:
+    """Quote the bytes of a value, for a session where backslashes escape."""
+    if _SPECIAL.search(value):
+        value = _SPECIAL.sub(lambda found: _ESCAPED[found[0]], value)
+    return b"'%s'" % value
 
 
 def hexadecimal(digits: str) -> str:
