@@ -23,11 +23,14 @@ from zbackup.model.errors import Refused
 Said = tuple[str, ...]
 
 _COLUMNS: Final = (
-    "SELECT COLUMN_NAME AS name, COLUMN_TYPE AS type, IS_NULLABLE AS nullable, COLUMN_DEFAULT AS usual, "
-    "EXTRA AS extra, GENERATION_EXPRESSION AS made, CHARACTER_SET_NAME AS charset, COLLATION_NAME AS sorted, "
-    "COLUMN_COMMENT AS comment FROM information_schema.COLUMNS "
+    "SELECT COLUMN_NAME AS name, COLUMN_TYPE AS type, IS_NULLABLE AS nullable, EXTRA AS extra, "
+    "IF(EXTRA LIKE '%%DEFAULT_GENERATED%%', '', COLUMN_DEFAULT) AS usual, "
+    "COALESCE(GENERATION_EXPRESSION, '') <> '' AS made, CHARACTER_SET_NAME AS charset, "
+    "COLLATION_NAME AS sorted, COLUMN_COMMENT AS comment FROM information_schema.COLUMNS "
     "WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION"
 )
+"""MySQL has the text of an expression as it was when the column was made, with the character sets of that
+session: SHOW CREATE TABLE has it as it is understood, and is compared, too."""
 _TRIGGERS: Final = (
     "SELECT TRIGGER_NAME AS name, ACTION_TIMING AS timing, EVENT_MANIPULATION AS event, "
     "ACTION_STATEMENT AS statement, DEFINER AS definer, SQL_MODE AS mode, CHARACTER_SET_CLIENT AS charset, "
