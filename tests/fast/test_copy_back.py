@@ -129,7 +129,18 @@ def test_any_other_wish_is_done(ctx: Context, copier: FakeCopier, wish: CopyWish
     require_possible(ctx, wish)
     copy([ctx], "dev", wish, None)
     found = find_clone(ctx, "dev")
-    assert copier.acted == 1 and found and copier.wishes == [replace(wish, clone=found[0].id)]
+    assert copier.acted == 1 and found and copier.wishes == [replace(wish, clone=found[0].id, given=True)]
+
+
+@pytest.mark.parametrize(
+    ("login", "parent", "given"), [("", "", False), ("zbackup_clone", "", True), ("", "dev0", True)]
+)
+def test_a_copy_knows_whether_people_could_write_to_the_clone(
+    ctx: Context, copier: FakeCopier, login: str, parent: str, given: bool
+) -> None:
+    change(ctx, login=login, parent=parent)
+    copy([ctx], "dev", CopyWish(tables=(ORDERS,)), None)
+    assert [wish.given for wish in copier.wishes] == [given]
 
 
 def test_what_cannot_be_copied_is_refused_before_a_server_is_touched(

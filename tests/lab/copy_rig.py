@@ -45,7 +45,7 @@ EVERYWHERE = (
     "CREATE TABLE odd.enumk (k ENUM('b','a') PRIMARY KEY, v INT)",
     "CREATE TABLE odd.at (k TIMESTAMP(6) PRIMARY KEY, v INT)",
     "CREATE TABLE odd.vec (id INT PRIMARY KEY, v VECTOR(3) NOT NULL)",
-    "CREATE DEFINER = zcopy@localhost VIEW odd.seen AS SELECT id, pid FROM odd.child",
+    "CREATE DEFINER = owner@localhost VIEW odd.seen AS SELECT id, pid FROM odd.child",
 )
 OF_ONE = {
     "mysql": (
@@ -182,11 +182,11 @@ def make_odd_tables(server: DatabaseServer) -> None:
             cursor.execute(statement)
         _fill(cursor, kind)
         cursor.execute(
-            "CREATE DEFINER = zcopy@localhost TRIGGER odd.same BEFORE INSERT ON odd.my FOR EACH ROW "
+            "CREATE DEFINER = owner@localhost TRIGGER odd.same BEFORE INSERT ON odd.my FOR EACH ROW "
             "SET NEW.t = NEW.t"
         )
         cursor.execute(
-            "CREATE DEFINER = zcopy@localhost TRIGGER odd.once BEFORE INSERT ON odd.nokey FOR EACH ROW "
+            "CREATE DEFINER = owner@localhost TRIGGER odd.once BEFORE INSERT ON odd.nokey FOR EACH ROW "
             "SET NEW.a = NEW.a + 100"
         )
     connection.commit()

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.copy_encrypted import TestEncrypted
+from tests.lab.copy_hostile import TestHostileNames
 from tests.lab.copy_loads import TestLoads
 from tests.lab.copy_rig import Rig, cut_at, make_odd_tables, places, with_keys
 from tests.lab.lock_rig import SERVERS, room, start
@@ -17,7 +18,7 @@ from zbackup.engines.mysql.server.connection import PrivilegeMissing
 from zbackup.model.copying import CopyWish, Entrance, TableName, parse_table
 from zbackup.model.errors import DatabaseError, Refused, Taken, UsageError
 
-__all__ = ["TestEncrypted", "TestLoads", "TestUndo", "room"]
+__all__ = ["TestEncrypted", "TestHostileNames", "TestLoads", "TestUndo", "room"]
 
 
 @pytest.fixture(scope="module", params=["mysql-9.7-gtid", "mariadb-11.8"])
@@ -32,7 +33,11 @@ def rig(request: pytest.FixtureRequest, room: Path) -> Iterator[Rig]:
         replica.make_replica_of(production)
         for statement in (
             "CREATE USER zcopy@localhost IDENTIFIED BY 'x'",
+            "CREATE USER owner@localhost",
             "CREATE DATABASE odd",
+            *(f"GRANT ALL ON {schema}.* TO owner@localhost" for schema in ("odd", "more", "theirs")),
+            # As whoever may copy views and triggers of others needs.
+            f"GRANT {'SET USER' if 'mariadb' in flavour else 'SET_ANY_DEFINER'} ON *.* TO zcopy@localhost",
             grants("zcopy@localhost", "odd").rstrip(";"),
             "GRANT REPLICATION CLIENT ON *.* TO zcopy@localhost",
             "SET GLOBAL log_bin_trust_function_creators = ON",  # as whoever may make triggers needs
@@ -40,6 +45,8 @@ def rig(request: pytest.FixtureRequest, room: Path) -> Iterator[Rig]:
         ):
             production.sql(statement)
         clone.sql("CREATE USER zcopy@localhost IDENTIFIED BY 'x'")
+        clone.sql("CREATE USER owner@localhost")
+        clone.sql("GRANT ALL ON *.* TO owner@localhost")
         make_odd_tables(clone)
         yield Rig(production, replica, clone)
 
@@ -269,24 +276,23 @@ def _cut_off(*_: object) -> None:
 
 
 def test_triggers_and_views_are_what_they_were(more: Rig) -> None:
-    zcopy = "CREATE DEFINER = zcopy@localhost"
-    more.clone.sql("GRANT ALL ON more.* TO zcopy@localhost")
+    owner = "CREATE DEFINER = owner@localhost"
     more.production.sql("GRANT SELECT ON theirs.* TO zcopy@localhost")
     with more.clone.connect(database="more") as connection, connection.cursor() as cursor:
         for statement in (
             "CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(9)) CHARACTER SET utf8mb4",
-            f"{zcopy} VIEW z (`é`) AS SELECT s FROM t",
-            f"{zcopy} VIEW a AS SELECT `é` FROM z",
+            f"{owner} VIEW z (`é`) AS SELECT s FROM t",
+            f"{owner} VIEW a AS SELECT `é` FROM z",
             "SET NAMES latin1",
             "SET sql_mode = 'PIPES_AS_CONCAT'",
         ):
             cursor.execute(statement)
         cursor.execute(
-            f"{zcopy} TRIGGER made BEFORE INSERT ON t FOR EACH ROW SET NEW.s = 'é' || 'b'".encode("latin1")
+            f"{owner} TRIGGER made BEFORE INSERT ON t FOR EACH ROW SET NEW.s = 'é' || 'b'".encode("latin1")
         )
         cursor.execute("INSERT INTO t VALUES (1, '')")
     more.clone.sql("CREATE TABLE theirs.gone (id INT)")
-    more.clone.sql(f"{zcopy} VIEW more.lost AS SELECT id FROM theirs.gone")
+    more.clone.sql(f"{owner} VIEW more.lost AS SELECT id FROM theirs.gone")
     done = {str(each.into): each for each in more.copy("more")}
     assert done["more.lost"].refused == 1 and "theirs.gone" in done["more.lost"].conflicts[0]
     more.production.sql("INSERT INTO more.t VALUES (2, '')")
@@ -351,11 +357,8 @@ def test_rows_come_back_whatever_servers_make_of_them(more: Rig) -> None:
 
 
 def test_names_and_types_that_would_not_come_out_right_are_refused(more: Rig) -> None:
-    more.clone.sql("CREATE TABLE more.ends (`a\nb` INT PRIMARY KEY, `c\n) d` INT)")
     more.clone.sql("CREATE TABLE theirs.t (id INT PRIMARY KEY)")
     more.clone.sql("CREATE TABLE more.t (id INT PRIMARY KEY, j JSON)")
-    with pytest.raises(Refused, match=r"its column 'a\\nb'"):
-        more.plan("more.ends")
     with pytest.raises(UsageError, match="64 letters"):
         more.plan("more.t", into=TableName("more", "x" * 65))
     with pytest.raises(UsageError, match=r"more\.t and theirs\.t would both be odd\.t"):

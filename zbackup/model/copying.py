@@ -51,7 +51,8 @@ class CopyWish:
     `missing` and `changed` change rows of production's own table: those whose key it lacks, and those that
     differ. `where` is a condition on the clone's rows. `bare`: without triggers and foreign keys;
     `fire_triggers`: those of production's table may run for each row that is put back. `moment` and `clone`,
-    its identity, make the names of what is kept or unfinished.
+    its identity, make the names of what is kept or unfinished. `given`: people have a login in the clone, or
+    had one in that from which it was made.
     """
 
     tables: tuple[TableName, ...]
@@ -64,6 +65,7 @@ class CopyWish:
     fire_triggers: bool = False
     moment: str = ""
     clone: str = ""
+    given: bool = False
 
     @property
     def schemas(self) -> tuple[str, ...]:

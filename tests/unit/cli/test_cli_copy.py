@@ -131,7 +131,7 @@ def test_rows_are_looked_at_first_where_somebody_is_asked_or_they_may_differ(
     copier = SimpleNamespace(require_account=lambda _: "", session=lambda *_: nullcontext(session))
     telling = SimpleNamespace(note=print, phase=lambda *_: None)
     ctx: Any = SimpleNamespace(copier=lambda: copier, progress=telling, instance="shop")
-    clone = SimpleNamespace(id="c", masked=False)
+    clone = SimpleNamespace(id="c", masked=False, login="", parent="")
     for name, answer in (
         ("find", (ctx, None, None)),
         ("find_again", (clone, None)),

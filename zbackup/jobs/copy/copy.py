@@ -71,7 +71,7 @@ def copy(
         require_true(clone)
         copier = copier_of(ctx)
         copier.require_account(wish.schemas)
-        wish = replace(wish, clone=clone.id)
+        wish = replace(wish, clone=clone.id, given=bool(clone.login or clone.parent))
         with entered(ctx, clone, wish) as entrance, copier.session(entrance, wish, ctx.progress) as session:
             ctx.progress.phase("inspecting", "both sides")
             plan = session.plan()

@@ -31,4 +31,4 @@ def test_no_grant_is_made_up() -> None:
 
 
 def test_odd_account_names_stay_one_name() -> None:
-    assert grant("PROCESS", "o'brien@ads@10.0.0.%") == r"GRANT PROCESS ON *.* TO 'o\'brien@ads'@'10.0.0.%'"
+    assert grant("PROCESS", "o'brien@ads@10.0.0.%") == "GRANT PROCESS ON *.* TO 'o''brien@ads'@'10.0.0.%'"

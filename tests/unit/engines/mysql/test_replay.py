@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery import replay, replay_mariadb, replay_mysql
-from zbackup.engines.mysql.recovery.replay import IDLE_POLLS, Applier, LogRange, as_sql, follow
+from zbackup.engines.mysql.recovery.replay import IDLE_POLLS, Applier, LogRange, follow
 from zbackup.engines.mysql.server.connection import Connection
+from zbackup.engines.mysql.sql import quoting
 from zbackup.model.errors import DatabaseError, VerificationFailed
 from zbackup.model.progress import Silent
 
@@ -226,7 +227,7 @@ def unquoted(literal: str) -> str:
 
 @given(st.text(st.sampled_from("a'\\\" %;-\n")))
 def test_a_literal_is_one_literal(text: str) -> None:
-    literal = as_sql(text)
+    literal = quoting.literal(text)
     assert unquoted(literal) == text
     assert literal[1:-1].replace("\\\\", "").replace("''", "").count("'") == 0
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from zbackup.engines.mysql.clone import developer
 from zbackup.engines.mysql.server.connection import Connection
+from zbackup.engines.mysql.sql.quoting import literal
 from zbackup.model.cloning import Login
 from zbackup.model.errors import VerificationFailed
 
@@ -39,14 +40,16 @@ class Account:
         """Statements for init-file, one a line. They must leave no trace in the binlog."""
         lines = ["SET SESSION sql_log_bin = 0;"]
         for host in HOSTS:
-            lines.append(f"CREATE USER '{self.user}'@'{host}' IDENTIFIED BY '{self.password}';")
-            lines.append(f"GRANT ALL ON *.* TO '{self.user}'@'{host}' WITH GRANT OPTION;")
+            account = f"{literal(self.user)}@{literal(host)}"
+            lines.append(f"CREATE USER {account} IDENTIFIED BY {literal(self.password)};")
+            lines.append(f"GRANT ALL ON *.* TO {account} WITH GRANT OPTION;")
         return "\n".join(lines) + "\n"
 
     def drop(self, connection: Connection) -> None:
         connection.execute("SET SESSION sql_log_bin = 0")
         # In one statement: after the first of two we would have no privilege left for the second.
-        connection.execute(f"DROP USER IF EXISTS '{self.user}'@'localhost', '{self.user}'@'127.0.0.1'")
+        both = ", ".join(f"{literal(self.user)}@{literal(host)}" for host in HOSTS)
+        connection.execute(f"DROP USER IF EXISTS {both}")
 
     def drop_leftovers(self, connection: Connection) -> None:
         """Remove the accounts of runs that were killed."""
@@ -66,15 +69,15 @@ def replacement(flavor: str, login: Login) -> str:
     MariaDB 10.11 and 11.8). So all of production's accounts are shut first, by the two statements that need
     the least.
     """
-    password = login.password
+    password = literal(login.password)
     shut = _mysql_shut(login) if flavor == "mysql" else _mariadb(login)
     # What production's sql_mode makes of a backslash or a quote is not meant here.
     lines = ["SET SESSION sql_log_bin = 0;", *shut, "FLUSH PRIVILEGES;", "SET SESSION sql_mode = '';"]
     for host in HOSTS:
-        account = f"'{login.user}'@'{host}'"
+        account = f"{literal(login.user)}@{literal(host)}"
         plugin = "WITH caching_sha2_password BY" if flavor == "mysql" else "BY"
-        lines.append(f"CREATE USER IF NOT EXISTS {account} IDENTIFIED {plugin} '{password}';")
-        lines.append(f"ALTER USER {account} IDENTIFIED {plugin} '{password}' ACCOUNT UNLOCK;")
+        lines.append(f"CREATE USER IF NOT EXISTS {account} IDENTIFIED {plugin} {password};")
+        lines.append(f"ALTER USER {account} IDENTIFIED {plugin} {password} ACCOUNT UNLOCK;")
         lines += _privileges(flavor, login, host)
     if not login.full:
         others = developer.mysql_others if flavor == "mysql" else developer.mariadb_others
@@ -84,7 +87,7 @@ def replacement(flavor: str, login: Login) -> str:
 
 
 def _privileges(flavor: str, login: Login, host: str) -> list[str]:
-    account = f"'{login.user}'@'{host}'"
+    account = f"{literal(login.user)}@{literal(host)}"
     if login.full:
         return [f"GRANT ALL ON *.* TO {account} WITH GRANT OPTION;"]
     # Those of the clone that this one is a child of, if it was made there.
@@ -102,7 +105,7 @@ def at_last(flavor: str, login: Login) -> tuple[str, ...]:
     """
     if login.full or flavor == "mysql":
         return ()
-    return tuple(f"GRANT CREATE USER ON *.* TO '{login.user}'@'{host}'" for host in HOSTS)
+    return tuple(f"GRANT CREATE USER ON *.* TO {literal(login.user)}@{literal(host)}" for host in HOSTS)
 
 
 _SECOND_WAYS = "JSON_REMOVE({}User_attributes, '$.additional_password', '$.multi_factor_authentication')"
@@ -113,14 +116,14 @@ def _mysql_shut(login: Login) -> list[str]:
     return [
         "UPDATE mysql.user SET plugin = 'caching_sha2_password', authentication_string = 'none', "
         f"User_attributes = {_SECOND_WAYS.format('')} "
-        f"WHERE {_MYSQL_OTHERS} AND User <> '{login.user}';"
+        f"WHERE {_MYSQL_OTHERS} AND User <> {literal(login.user)};"
     ]
 
 
 def _mysql(login: Login) -> list[str]:
     return [
         "UPDATE mysql.user AS u JOIN (SELECT authentication_string AS new FROM mysql.user "
-        f"WHERE User = '{login.user}' AND Host = 'localhost') AS one "
+        f"WHERE User = {literal(login.user)} AND Host = 'localhost') AS one "
         "SET u.plugin = 'caching_sha2_password', u.authentication_string = one.new, "
         "u.password_expired = 'N', "
         f"u.User_attributes = {_SECOND_WAYS.format('u.')} WHERE {_MYSQL_OTHERS};",
@@ -131,7 +134,7 @@ def _mysql(login: Login) -> list[str]:
 def _mariadb(login: Login) -> list[str]:
     return [
         "UPDATE mysql.global_priv SET Priv = JSON_REMOVE(JSON_SET(Priv, '$.plugin', 'mysql_native_password', "
-        f"'$.authentication_string', PASSWORD('{login.password}'), "
+        f"'$.authentication_string', PASSWORD({literal(login.password)}), "
         f"'$.password_last_changed', UNIX_TIMESTAMP()), '$.auth_or') WHERE {_MARIADB_OTHERS};",
     ]
 
@@ -139,14 +142,13 @@ def _mariadb(login: Login) -> list[str]:
 def require_replaced(connection: Connection, flavor: str, login: Login) -> None:
     """Raise VerificationFailed, naming one account that can be entered in another way, or may do too much."""
     if flavor == "mysql":
-        new = (
-            f"SELECT authentication_string FROM mysql.user WHERE User = '{login.user}' AND Host = 'localhost'"
-        )
+        own = f"User = {literal(login.user)} AND Host = 'localhost'"
+        new = f"SELECT authentication_string FROM mysql.user WHERE {own}"
         wrong = f"authentication_string <> ({new}) OR plugin <> 'caching_sha2_password'"
         table, others = "mysql.user", _MYSQL_OTHERS
     else:
         wrong = (
-            f"JSON_VALUE(Priv, '$.authentication_string') <> PASSWORD('{login.password}') "
+            f"JSON_VALUE(Priv, '$.authentication_string') <> PASSWORD({literal(login.password)}) "
             "OR JSON_VALUE(Priv, '$.plugin') <> 'mysql_native_password' OR JSON_EXISTS(Priv, '$.auth_or')"
         )
         table, others = "mysql.global_priv", _MARIADB_OTHERS

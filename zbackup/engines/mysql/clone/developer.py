@@ -10,6 +10,8 @@ line.
 
 from collections.abc import Sequence
 
+from zbackup.engines.mysql.sql.quoting import literal
+
 ON_SCHEMAS = (
     "INSERT",
     "UPDATE",
@@ -81,7 +83,7 @@ def mysql_login(account: str) -> list[str]:
 
 def mysql_others(user: str, _: str) -> list[str]:
     """The same for all others, roles among them."""
-    others = f"{MYSQL_OWN} AND User <> '{user}'"
+    others = f"{MYSQL_OWN} AND User <> {literal(user)}"
     taken = ", ".join(f"{name}_priv = 'N'" for name in TAKEN)
     writes = " OR ".join(f"{name}_priv = 'Y'" for name in _WRITES)
     kept = ", ".join(f"'{name}'" for name in HARMLESS)
@@ -208,7 +210,7 @@ def mariadb_login(account: str, user: str, host: str) -> list[str]:
         *_rows(
             f"SELECT one.*, {_ESCAPED} AS new_db, one.Host AS new_host, one.User AS new_user "
             f"FROM mysql.db AS one JOIN information_schema.SCHEMATA ON SCHEMA_NAME NOT IN ({_SERVERS}) "
-            f"WHERE one.Db = '%' AND one.User = '{user}' AND one.Host = '{host}'",
+            f"WHERE one.Db = '%' AND one.User = {literal(user)} AND one.Host = {literal(host)}",
             "Grant_priv = 'Y'",
         ),
     ]
@@ -216,8 +218,8 @@ def mariadb_login(account: str, user: str, host: str) -> list[str]:
 
 def mariadb_others(user: str, host: str) -> list[str]:
     """The same for all others, roles too: who could write everywhere can in all schemas but `mysql`."""
-    others = f"{MARIADB_OWN} AND User <> '{user}'"
-    like_ours = f"one.User = '{user}' AND one.Host = '{host}'"
+    others = f"{MARIADB_OWN} AND User <> {literal(user)}"
+    like_ours = f"one.User = {literal(user)} AND one.Host = {literal(host)}"
     new = "one.Db AS new_db, other.Host AS new_host, other.User AS new_user"
     row = f"SELECT one.*, {new} FROM mysql.db AS one JOIN"
     return [

@@ -26,12 +26,12 @@ def taken_back(flavor: str, recorded: Mapping[str, str]) -> list[str]:
 
     `recorded` is Record.server.
     """
-    values = dict.fromkeys(_TAKEN_BACK, "DEFAULT")
+    values = {name: "DEFAULT" for name in _TAKEN_BACK}
     values |= {name: _word(recorded.get(name, "")) for name in _AS_RECORDED}
     # A step between neighbours, which a server takes while it runs (MySQL manual, "Changing GTID Mode
     # Online").
     if flavor == "mysql" and recorded.get("gtid_mode") in ("ON", "OFF"):
-        values["gtid_mode"] = recorded["gtid_mode"]
+        values["gtid_mode"] = _word(recorded["gtid_mode"])
     return [f"SET GLOBAL {name} = {value}" for name, value in values.items()]
 
 

@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 
 from zbackup.engines.mysql.server.connection import Connection, PrivilegeMissing
 from zbackup.engines.mysql.server.privileges import grant
+from zbackup.engines.mysql.sql.quoting import identifier
 
 # What each is for:
 # SELECT                           what is there; comparing; proving what was written
@@ -22,7 +23,7 @@ READ = ("SELECT", "TRIGGER", "SHOW VIEW")
 
 def grants(account: str, schema: str = "") -> str:
     """The statement that gives the account what it needs. `account` is user@host."""
-    where = f"`{schema.replace('`', '``')}`.*" if schema else "*.*"
+    where = f"{identifier(schema)}.*" if schema else "*.*"
     return grant(", ".join(PRIVILEGES), account, where) + ";"
 
 

@@ -6,7 +6,7 @@ standard's tables show those alone of tables on which the account has a privileg
 """
 
 from zbackup.engines.mysql.copy import tables
-from zbackup.engines.mysql.copy.job import Sides
+from zbackup.engines.mysql.copy.sides import Sides
 from zbackup.engines.mysql.server.connection import Connection
 from zbackup.model.copying import TableName
 from zbackup.model.errors import Refused

@@ -9,7 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from zbackup.engines.mysql.copy.sides import Sides
 from zbackup.engines.mysql.copy.statements import SETTINGS
+from zbackup.engines.mysql.copy.stored_text import StoredText
 from zbackup.engines.mysql.copy.tables import quoted_name
 from zbackup.engines.mysql.server.connection import RowConnection
 from zbackup.model.copying import TableName
@@ -18,29 +20,37 @@ from zbackup.model.errors import Refused
 # Where the answer has the text, its character set, the collation, and the SQL mode.
 _COLUMNS: dict[str, tuple[int, ...]] = {"TRIGGER": (2, 3, 4, 1), "VIEW": (1, 2, 3)}
 _WORDS = re.compile(rb"[A-Za-z0-9_,]*")
+_AMBIGUOUS = ("big5", "cp932", "gb18030", "gbk", "sjis")
+"""Character sets in which the second byte of a letter may be a quote or a backslash."""
 _USUAL = "SET SESSION character_set_client = utf8mb4, character_set_connection = utf8mb4"
 
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """`statement` is in the character set that `settings`, a statement for the session, name."""
+    """`creation` is in the character set that `settings`, a statement for the session, name."""
 
-    statement: bytes
+    creation: bytes
     settings: str = ""
 
     @property
     def shown(self) -> str:
         """The statement for people."""
-        return self.statement.decode(errors="backslashreplace")
+        return self.creation.decode(errors="backslashreplace")
 
 
 def read_creation(
-    clone: RowConnection, name: TableName, what: Literal["TRIGGER", "VIEW"], changed: Callable[[str], str]
+    sides: Sides, name: TableName, what: Literal["TRIGGER", "VIEW"], changed: Callable[[str, str], StoredText]
 ) -> Creation:
-    """The statement that made it, as `changed` gives it another name. Raise Refused for none."""
+    """The statement that made it, as `changed` gives it another name: it is called with the text and its
+    sql_mode. Raise Refused for none, and for one that may not run as it would."""
+    clone = sides.clone_rows
     ask = f"SHOW CREATE {what} {quoted_name(name)}".encode()
     places = _COLUMNS[what]
     charset, collation, *mode = [_word(clone.read(ask)[0][place]) for place in places[1:]]
+    if charset in _AMBIGUOUS:
+        raise Refused(
+            f"the definition of {what.lower()} {name.table} is in {charset}, which cannot be parsed"
+        )
     # In its own character set it is what was said: in another, letters might be missing.
     clone.execute(f"SET SESSION character_set_results = {charset}")
     try:
@@ -50,21 +60,39 @@ def read_creation(
     codec = "utf-8" if charset.startswith("utf8") else "latin1"
     settings = f"SET SESSION character_set_client = {charset}, collation_connection = {collation}"
     settings += "".join(f", sql_mode = '{words}'" for words in mode)
+    stored = changed(text.decode(codec, "surrogateescape"), "".join(mode))
+    require_definer(sides, f"{what.lower()} {name.table}", stored)
     try:
-        made = changed(text.decode(codec, "surrogateescape")).encode(codec, "surrogateescape")
+        return Creation(stored.creation.encode(codec, "surrogateescape"), settings)
     except UnicodeEncodeError:
         raise Refused(
             f"the definition of {what.lower()} {name.table} is in {charset}, and that character set cannot "
             f"write a name that it needs here"
         ) from None
-    return Creation(made, settings)
+
+
+def require_definer(sides: Sides, subject: str, stored: StoredText) -> None:
+    """Raise Refused for what would run as an account of zbackup's, or as one that a stranger has chosen."""
+    if stored.user is None:
+        return
+    account = f"{stored.user}@{stored.host}"
+    if stored.user in sides.ours:
+        raise Refused(
+            f"its {subject} would run in production as {account}, an account of zbackup's: make it by hand "
+            "with another DEFINER"
+        )
+    if sides.given:
+        raise Refused(
+            f"its {subject} would run in production as {account}, and people have a login in this clone: "
+            "copy from a clone of your own (zbackup restore), or make it by hand"
+        )
 
 
 def create(production: RowConnection, creation: Creation) -> None:
     """Make it in the session's default schema."""
     production.execute(creation.settings)
     try:
-        production.write(creation.statement)
+        production.write(creation.creation)
     finally:
         production.execute(_USUAL)
         production.execute(SETTINGS)

@@ -1,143 +1,325 @@
 """A table's definition as SHOW CREATE TABLE prints it, under another name. Pure.
 
-Both servers print one column, index or constraint a line, between the first line and the one that begins
-with ")", and write line ends inside of names and comments as escapes (manuals, "SHOW CREATE TABLE").
+It is the token stream that the server printed: a name is exchanged, and whole items between the outermost
+parentheses are left out and added. What is made is read again, and must be the tokens that were meant.
+Anything else than what servers print is refused (both manuals, "SHOW CREATE TABLE").
 """
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
-from zbackup.engines.mysql.copy.tables import quoted, quoted_name
+from zbackup.engines.mysql.copy.tables import quoted_name
+from zbackup.engines.mysql.sql.lexer import Token, tokens
+from zbackup.engines.mysql.sql.quoting import identifier
 from zbackup.model.copying import TableName
 from zbackup.model.errors import Refused
 
-_FIRST = re.compile(r"CREATE TABLE (?:`(?:[^`]|``)*`\.)?`(?:[^`]|``)*` \(\n")
-_FOREIGN = re.compile(r"  CONSTRAINT (?P<name>`(?:[^`]|``)*`) (?P<rest>FOREIGN KEY .*?),?$")
-_CHECK = re.compile(r"  CONSTRAINT `(?:[^`]|``)*` (?P<rest>CHECK .*)$")
-_KEY = re.compile(r"  (?P<key>(?:UNIQUE )?KEY (?P<name>`(?:[^`]|``)*`) .*)$")
-_OF_EXPRESSION = re.compile(r"\(\(|,\s*\(")
-_COUNTED = re.compile(r"  (?P<name>`(?:[^`]|``)*`) .*\bAUTO_INCREMENT\b")
-_ELSEWHERE = re.compile(r"\b(?:DATA|INDEX) DIRECTORY\b|/\*!50100 TABLESPACE `", re.IGNORECASE)
-_COUNTER = re.compile(r"^\) ENGINE=\w+ AUTO_INCREMENT=(\d+)", re.MULTILINE)
-_VIEW = re.compile(
-    r" VIEW (?:`(?:[^`]|``)*`\.)?`(?:[^`]|``)*`(?P<columns> \(`(?:[^`]|``)*`(?:,\s*`(?:[^`]|``)*`)*\))? AS ",
-    re.IGNORECASE,
-)
-_TRIGGER = re.compile(
-    r"\bON\s+(?:`(?:[^`]|``)*`|\w+)(?:\s*\.\s*(?:`(?:[^`]|``)*`|\w+))?(?=\s+FOR\s+EACH\b)", re.I
-)
+_KINDS_OF_KEY: Final = frozenset({"UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR"})
+_OF_ITEMS: Final = frozenset({"PRIMARY", "KEY", "CONSTRAINT", "CHECK", "PERIOD"}) | _KINDS_OF_KEY
+_IN_NO_DEFINITION: Final = frozenset({"SELECT", ";", "@"})
+_IN_NO_OPTIONS: Final = frozenset({"AS", "LIKE", "VALUES", "TABLE", "WITH", "UNION", "IGNORE", "REPLACE"})
+_ELSEWHERE: Final = frozenset({"DIRECTORY", "TABLESPACE"})
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a definition: `printed` as the server printed it, and its tokens."""
+
+    printed: str
+    tokens: tuple[Token, ...]
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """The tokens' texts, by which two pieces are compared."""
+        return tuple(token.text for token in self.tokens)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Its words and symbols in capitals, "" for what is in quotes."""
+        return tuple(token.word for token in self.tokens)
+
+    @property
+    def is_column(self) -> bool:
+        """Tell whether it is a column's definition: all others begin with a word."""
+        return self.tokens[0].kind == "name"
+
+    def since(self, at: int) -> "Piece":
+        """The piece from a token on."""
+        return Piece(self.printed[self.tokens[at].at - self.tokens[0].at :], self.tokens[at:])
+
+    def find(self, word: str) -> int:
+        """The index of a word outside of parentheses, -1 if it is not there."""
+        return next((at for at, depth in _depths(self.tokens) if not depth and self.words[at] == word), -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An ordinary index, UNIQUE or not."""
+
+    name: str
+    piece: Piece
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """A foreign key: `rest` begins with FOREIGN KEY."""
+
+    name: str
+    rest: Piece
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """A table's definition without its name and without its foreign keys, which are (name, rest) pairs."""
+    """A table's definition without its name and without its foreign keys. `tail` are the options and the
+    partitions."""
 
-    lines: tuple[str, ...]
-    foreign: tuple[tuple[str, str], ...]
-    tail: str
+    items: tuple[Piece, ...]
+    foreign: tuple[Constraint, ...]
+    tail: Piece
 
     def create(self, name: TableName) -> str:
         """The statement that makes an empty table of that name."""
-        body = ",\n".join(self.lines)
-        return f"CREATE TABLE {quoted_name(name)} (\n{body}\n{self.tail}"
+        body = ",\n  ".join(piece.printed for piece in self.items)
+        meant = [*_said("CREATE TABLE"), *_said(quoted_name(name)), "("]
+        for number, piece in enumerate(self.items):
+            meant += [*([","] if number else []), *piece.said]
+        meant += [")", *self.tail.said]
+        return checked(f"CREATE TABLE {quoted_name(name)} (\n  {body}\n) {self.tail.printed}", meant)
 
     def without_check_names(self) -> "Definition":
         """MySQL's names of CHECK constraints are those of a schema: a second table gets others."""
-        lines = tuple(f"  {m['rest']}" if (m := _CHECK.match(line)) else line for line in self.lines)
-        return Definition(lines=lines, foreign=self.foreign, tail=self.tail)
+        return replace(self, items=tuple(_without_check_name(piece) for piece in self.items))
 
-    def without_keys(self) -> tuple["Definition", tuple[tuple[str, str], ...]]:
+    def without_keys(self) -> tuple["Definition", tuple[Key, ...]]:
         """The definition without its ordinary indexes, and these, by their names: built in one go, they take
         a fraction of what they take row by row.
 
         None is left out where one may be what AUTO_INCREMENT needs.
         """
-        for line in self.lines:
-            if (counted := _COUNTED.match(line)) and not self._begins_primary(counted["name"]):
+        for piece in self.items:
+            counted = piece.is_column and piece.find("AUTO_INCREMENT") > 0
+            if counted and not self._begins_primary(piece.tokens[0].text):
                 return self, ()
-        found = [(line, match) for line in self.lines if (match := _KEY.match(line))]
-        out = {line for line, _ in found}
-        rest = tuple(line for line in self.lines if line not in out)
-        keys = tuple((_unquoted(match["name"]), match["key"]) for _, match in found)
-        return Definition(lines=rest, foreign=self.foreign, tail=self.tail), keys
+        keys = [(piece, key) for piece in self.items if (key := _key(piece))]
+        out = {id(piece) for piece, _ in keys}
+        rest = tuple(piece for piece in self.items if id(piece) not in out)
+        return replace(self, items=rest), tuple(key for _, key in keys)
 
     def _begins_primary(self, name: str) -> bool:
-        return any(line.startswith(f"  PRIMARY KEY ({name}") for line in self.lines)
+        for piece in self.items:
+            if piece.words[:2] == ("PRIMARY", "KEY") and "(" in piece.words:
+                return piece.tokens[piece.words.index("(") + 1].text == name
+        return False
 
 
 def parse_definition(text: str) -> Definition:
     """Take SHOW CREATE TABLE's text apart. Raise Refused for a table that is kept elsewhere, or no table."""
-    first = _FIRST.match(text)
-    # Partitions follow the options, and have lines of their own.
-    body, end, tail = text[first.end() :].partition("\n)") if first else ("", "", "")
-    if not end:
-        raise Refused(f"cannot parse SHOW CREATE output: {text[:80]}")
-    if broken := [line for line in body.split("\n") if not line.startswith("  ")]:
-        raise Refused(f"a name in its definition has a line end, before {broken[0][:40]!r}")
-    if _ELSEWHERE.search(tail):
-        raise Refused(
-            "it is kept in a directory or tablespace of its own (DATA DIRECTORY, TABLESPACE), which a copy "
-            "would share with it"
-        )
-    lines: list[str] = []
-    foreign: list[tuple[str, str]] = []
-    for line in body.split("\n"):
-        if match := _FOREIGN.match(line):
-            foreign.append((_unquoted(match["name"]), match["rest"]))
+    found = _read(text)
+    at = _name_end(found, _begins(found, text, "CREATE", "TABLE"), text)
+    if at >= len(found) or found[at].word != "(":
+        raise _not_understood(text)
+    pieces, end = _items(text, found, at + 1)
+    tail = _piece(text, found[end:])
+    _require_options(tail)
+    items: list[Piece] = []
+    foreign: list[Constraint] = []
+    for piece in pieces:
+        _require_item(piece)
+        if piece.words[0] == "CONSTRAINT" and piece.words[2:4] == ("FOREIGN", "KEY"):
+            foreign.append(Constraint(piece.tokens[1].name, piece.since(2)))
         else:
-            lines.append(line.removesuffix(","))
-    return Definition(lines=tuple(lines), foreign=tuple(foreign), tail=")" + tail)
+            items.append(piece)
+    return Definition(items=tuple(items), foreign=tuple(foreign), tail=tail)
 
 
 def counter(text: str) -> int:
     """The number that AUTO_INCREMENT gives next, of SHOW CREATE TABLE's text; 1 where it has none."""
-    found = _COUNTER.search(text)
-    return int(found[1]) if found else 1
+    found = list(tokens(text))
+    options = [token.word for token, (_, depth) in zip(found, _depths(found), strict=True) if not depth]
+    if "AUTO_INCREMENT" not in options:
+        return 1
+    number = "".join(options[options.index("AUTO_INCREMENT") + 1 :][1:2])
+    return int(number) if number.isdecimal() else 1
 
 
-def built_at_once(keys: Sequence[tuple[str, str]]) -> list[list[tuple[str, str]]]:
+def built_at_once(keys: Sequence[Key]) -> list[list[Key]]:
     """Groups of the indexes that `without_keys` took out: a server reads the rows once for each statement.
 
     One of an expression is built alone: MySQL makes a hidden column for it, and copies the table where that
     comes with anything else (manual, "Online DDL Operations").
     """
-    plain = [(name, key) for name, key in keys if not _OF_EXPRESSION.search(key)]
+    plain = [key for key in keys if not _of_expression(key.piece)]
     return [group for group in (plain, *([key] for key in keys if key not in plain)) if group]
 
 
-def add_keys(table: TableName, keys: Sequence[tuple[str, str]]) -> str:
+def add_keys(table: TableName, keys: Sequence[Key]) -> str:
     """The statement for a group of them."""
-    return f"ALTER TABLE {quoted_name(table)} " + ", ".join(f"ADD {key}" for _, key in keys)
+    meant = [*_said("ALTER TABLE"), *_said(quoted_name(table))]
+    for number, key in enumerate(keys):
+        meant += [*([","] if number else []), "ADD", *key.piece.said]
+    added = ", ".join(f"ADD {key.piece.printed}" for key in keys)
+    return checked(f"ALTER TABLE {quoted_name(table)} {added}", meant)
 
 
-def add_foreign_key(table: TableName, name: str, rest: str) -> str:
+def add_foreign_key(table: TableName, name: str, rest: Piece) -> str:
     """The statement for one that `parse_definition` took out."""
-    return f"ALTER TABLE {quoted_name(table)} ADD CONSTRAINT {quoted(name)} {rest}"
+    head = f"ALTER TABLE {quoted_name(table)} ADD CONSTRAINT {identifier(name)}"
+    return checked(f"{head} {rest.printed}", [*_said(head), *rest.said])
 
 
-def referring_to(statement: str, parent: TableName, work: TableName) -> str:
-    """A foreign key's statement, with another table in its parent's place."""
-    names = (f"REFERENCES {quoted_name(parent)} (", f"REFERENCES {quoted(parent.table)} (")
-    for name in names:
-        statement = statement.replace(name, f"REFERENCES {quoted_name(work)} (")
-    return statement
+def referring_to(rest: Piece, parent: TableName) -> Piece:
+    """A foreign key that refers to another table."""
+    at = rest.find("REFERENCES") + 1
+    end = _name_end(rest.tokens, at, rest.printed)
+    if not at or rest.tokens[end].word != "(":
+        raise _not_understood(rest.printed)
+    begins = rest.tokens[0].at
+    before, behind = rest.printed[: rest.tokens[at].at - begins], rest.printed[rest.tokens[end].at - begins :]
+    meant = [*rest.said[:at], *_said(quoted_name(parent)), *rest.said[end:]]
+    text = checked(f"{before}{quoted_name(parent)} {behind}", meant)
+    return Piece(text, _read(text))
 
 
-def view_named(text: str, name: TableName, *, replace: bool) -> str:
-    """SHOW CREATE VIEW's text, for a view of another name. Raise Refused if it is not understood."""
-    if not _VIEW.search(text) or not text.startswith("CREATE "):
-        raise Refused(f"cannot parse SHOW CREATE output: {text[:80]}")
-    renamed = _VIEW.sub(lambda m: f" VIEW {quoted_name(name)}{m['columns'] or ''} AS ", text, count=1)
-    return renamed.replace("CREATE ", "CREATE OR REPLACE ", 1) if replace else renamed
+def qualified_reference(rest: Piece, schema: str) -> Piece:
+    """The same foreign key, with the schema of the table that it refers to: `schema`, if it says none."""
+    at = rest.find("REFERENCES") + 1
+    if not at or rest.words[at + 1] == ".":
+        return rest
+    return referring_to(rest, TableName(schema, rest.tokens[at].name))
 
 
-def trigger_on(text: str, table: TableName) -> str:
-    """SHOW CREATE TRIGGER's text, for another table. Raise Refused if it is not understood."""
-    if not _TRIGGER.search(text):
-        raise Refused(f"cannot parse SHOW CREATE output: {text[:80]}")
-    return _TRIGGER.sub(lambda _: f"ON {quoted_name(table)}", text, count=1)
+def schema_named(text: str, schema: str) -> str:
+    """SHOW CREATE DATABASE's text, for a schema of another name. Raise Refused if it is not understood."""
+    found = _read(text)
+    at = _begins(found, text, "CREATE", "DATABASE")
+    if found[at].kind != "name" or any(token.kind == "name" for token in found[at + 1 :]):
+        raise _not_understood(text)
+    made = f"{text[: found[at].at]}{identifier(schema)}{text[found[at].end :]}"
+    return checked(made, [*_said("CREATE DATABASE"), identifier(schema), *(t.text for t in found[at + 1 :])])
 
 
-def _unquoted(name: str) -> str:
-    return name[1:-1].replace("``", "`")
+def checked(text: str, meant: Sequence[str], **mode: bool) -> str:
+    """A statement that was put together. Raise Refused unless it is the tokens that were meant, in this
+    sql_mode (see `tokens`)."""
+    if [token.text for token in tokens(text, comments=True, **mode)] != list(meant):
+        raise Refused(f"zbackup cannot write its definition as it is meant: {text[:80]!r}")
+    return text
+
+
+def _read(text: str) -> tuple[Token, ...]:
+    """The tokens of what a server printed. Raise Refused for any that no definition of a table has."""
+    found = tuple(tokens(text, comments=True))
+    inside = False
+    for token in found:
+        if token.kind in ("comment", "unclosed") or token.word in _IN_NO_DEFINITION:
+            raise _not_understood(text, token)
+        if token.kind in ("open", "close"):
+            inside = token.kind == "open"
+    if inside:
+        raise _not_understood(text)
+    return found
+
+
+def _not_understood(text: str, token: Token | None = None) -> Refused:
+    where = f", at {token.text[:40]!r}" if token else ""
+    return Refused(f"cannot parse SHOW CREATE output: {text[:80]}{where}")
+
+
+def _begins(found: Sequence[Token], text: str, *words: str) -> int:
+    if tuple(token.word for token in found[: len(words)]) != words or len(found) == len(words):
+        raise _not_understood(text)
+    return len(words)
+
+
+def _name_end(found: Sequence[Token], at: int, text: str) -> int:
+    """The index behind a table's name, with its schema or without."""
+    kinds = [token.text if token.text == "." else token.kind for token in found[at : at + 3]]
+    if kinds == ["name", ".", "name"]:
+        return at + 3
+    if kinds[:1] != ["name"]:
+        raise _not_understood(text)
+    return at + 1
+
+
+def _depths(found: Iterable[Token]) -> Iterator[tuple[int, int]]:
+    """The index of each token and how many parentheses it is in; those themselves are outside of theirs."""
+    depth = 0
+    for at, token in enumerate(found):
+        depth -= token.word == ")"
+        yield at, depth
+        depth += token.word == "("
+
+
+def _items(text: str, found: Sequence[Token], at: int) -> tuple[list[Piece], int]:
+    """The parts with commas between them up to the parenthesis that closes, and the index behind that."""
+    pieces: list[Piece] = []
+    begun = at
+    for index, depth in _depths(found[at:]):
+        word = found[at + index].word
+        if (word == "," and depth == 0) or depth < 0:
+            pieces.append(_piece(text, found[begun : at + index]))
+            begun = at + index + 1
+        if depth < 0:
+            return pieces, begun
+    raise _not_understood(text)
+
+
+def _piece(text: str, found: Sequence[Token]) -> Piece:
+    """One whole part, in which whatever is opened is closed."""
+    depths = [depth for _, depth in _depths(found)]
+    level = sum((token.word == "(") - (token.word == ")") for token in found)
+    inside = False
+    for token in found:
+        if token.kind in ("open", "close"):
+            if inside == (token.kind == "open"):
+                raise _not_understood(text, token)
+            inside = not inside
+    if not found or level or min(depths) < 0 or inside:
+        raise _not_understood(text)
+    return Piece(text[found[0].at : found[-1].end], tuple(found))
+
+
+def _require_item(piece: Piece) -> None:
+    """Raise Refused for what is neither a column nor a key or constraint that servers print."""
+    first, words = piece.tokens[0], piece.words
+    known = first.kind == "name" or words[0] in _OF_ITEMS
+    if words[0] == "CONSTRAINT":
+        known = piece.tokens[1].kind == "name" and words[2:3] in (("FOREIGN",), ("CHECK",))
+    if not known:
+        raise _not_understood(piece.printed)
+
+
+def _require_options(tail: Piece) -> None:
+    """Raise Refused for options that make more than an empty table, or keep it elsewhere."""
+    outside = [tail.words[at] for at, depth in _depths(tail.tokens) if not depth]
+    if _ELSEWHERE.intersection(tail.words):
+        raise Refused(
+            "it is kept in a directory or tablespace of its own (DATA DIRECTORY, TABLESPACE), which a copy "
+            "would share with it"
+        )
+    if outside[:1] != ["ENGINE"] or _IN_NO_OPTIONS.intersection(outside):
+        raise _not_understood(tail.printed)
+
+
+def _key(piece: Piece) -> Key | None:
+    at = 1 if piece.words[0] == "UNIQUE" else 0
+    if piece.words[at : at + 1] != ("KEY",) or piece.tokens[at + 1].kind != "name":
+        return None
+    return Key(piece.tokens[at + 1].name, piece)
+
+
+def _of_expression(piece: Piece) -> bool:
+    """Tell whether a part of the index begins with a parenthesis of its own."""
+    return any(
+        depth == 1 and piece.words[at] == "(" and piece.words[at - 1] in ("(", ",")
+        for at, depth in _depths(piece.tokens)
+    )
+
+
+def _without_check_name(piece: Piece) -> Piece:
+    return piece.since(2) if piece.words[0] == "CONSTRAINT" and piece.words[2] == "CHECK" else piece
+
+
+def _said(text: str) -> list[str]:
+    return [token.text for token in tokens(text)]

@@ -8,11 +8,14 @@ from zbackup.engines.mysql.copy import definition, tables
 from zbackup.engines.mysql.copy.attached import referring, require_unattached
 from zbackup.engines.mysql.copy.brake import Brake
 from zbackup.engines.mysql.copy.creation import create
+from zbackup.engines.mysql.copy.definition import Key
 from zbackup.engines.mysql.copy.insert_rows import BUSY
-from zbackup.engines.mysql.copy.job import Sides, TableJob
+from zbackup.engines.mysql.copy.job import TableJob
 from zbackup.engines.mysql.copy.plan_table import rename
-from zbackup.engines.mysql.copy.tables import ForeignKey, quoted, quoted_name
+from zbackup.engines.mysql.copy.sides import Sides
+from zbackup.engines.mysql.copy.tables import ForeignKey, quoted_name
 from zbackup.engines.mysql.server.connection import Connection, StatementFailed
+from zbackup.engines.mysql.sql.quoting import identifier
 from zbackup.model.copying import TableName
 from zbackup.model.errors import DatabaseError, Refused
 from zbackup.model.progress import Progress
@@ -41,7 +44,7 @@ def add_keys(production: Connection, job: TableJob, brake: Brake) -> None:
                 _built(production, job, [key])
 
 
-def _built(production: Connection, job: TableJob, keys: Sequence[tuple[str, str]]) -> bool:
+def _built(production: Connection, job: TableJob, keys: Sequence[Key]) -> bool:
     """Build several indexes, or tell that there is no space to sort all of them at once."""
     try:
         _when_free(partial(_add_missing, production, job, keys))
@@ -50,15 +53,15 @@ def _built(production: Connection, job: TableJob, keys: Sequence[tuple[str, str]
             raise
         if len(keys) == 1:
             raise DatabaseError(
-                f"the index {keys[0][0]} of {job.step.into} cannot be built: {failure}; the server may lack "
-                "space where it sorts (innodb_tmpdir, or else tmpdir): make space there, or set it to "
+                f"the index {keys[0].name} of {job.step.into} cannot be built: {failure}; the server may "
+                "lack space where it sorts (innodb_tmpdir, or else tmpdir): make space there, or set it to "
                 "another directory, and run the same command again"
             ) from None
         return False
     return True
 
 
-def _add_missing(production: Connection, job: TableJob, keys: Sequence[tuple[str, str]]) -> None:
+def _add_missing(production: Connection, job: TableJob, keys: Sequence[Key]) -> None:
     """Look each time: the server may still be at what a killed run began, and others wait."""
     missing = _missing(production, job, keys)
     while missing:
@@ -73,9 +76,9 @@ def _add_missing(production: Connection, job: TableJob, keys: Sequence[tuple[str
             return
 
 
-def _missing(production: Connection, job: TableJob, keys: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+def _missing(production: Connection, job: TableJob, keys: Sequence[Key]) -> list[Key]:
     there = tables.index_names(production, job.work)
-    return [(name, key) for name, key in keys if name not in there]
+    return [key for key in keys if key.name not in there]
 
 
 def add_extras(sides: Sides, job: TableJob) -> None:
@@ -102,7 +105,7 @@ def add_extras(sides: Sides, job: TableJob) -> None:
     made = {trigger.name for trigger in _triggers(production, job.work)}
     for trigger, creation in zip(job.table.triggers, job.triggers, strict=True):
         if trigger.name not in made:
-            sides.production_rows.execute(f"USE {quoted(job.work.schema)}")
+            sides.production_rows.execute(f"USE {identifier(job.work.schema)}")
             try:
                 _when_free(partial(create, sides.production_rows, creation))
             except StatementFailed as failure:
@@ -121,11 +124,11 @@ def _triggers(production: Connection, name: TableName) -> tuple[tables.Trigger, 
 
 def _require_parents(production: Connection, job: TableJob, key: ForeignKey) -> None:
     parent = key.parent
-    same = " AND ".join(f"c.{quoted(a)} = p.{quoted(b)}" for a, b in key.columns)
-    given = " AND ".join(f"c.{quoted(a)} IS NOT NULL" for a, _ in key.columns)
+    same = " AND ".join(f"c.{identifier(a)} = p.{identifier(b)}" for a, b in key.columns)
+    given = " AND ".join(f"c.{identifier(a)} IS NOT NULL" for a, _ in key.columns)
     found = production.one(
         f"SELECT COUNT(*) AS n FROM {quoted_name(job.work)} AS c LEFT JOIN {quoted_name(parent)} AS p "
-        f"ON {same} WHERE {given} AND p.{quoted(key.columns[0][1])} IS NULL"
+        f"ON {same} WHERE {given} AND p.{identifier(key.columns[0][1])} IS NULL"
     )
     if int(found["n"]):
         raise Refused(
@@ -192,7 +195,7 @@ def release(production: Connection, into: TableName, kept: TableName) -> None:
 def release_statements(production: Connection, kept: TableName) -> list[str]:
     """The statements that drop its foreign keys."""
     return [
-        f"ALTER TABLE {quoted_name(kept)} DROP FOREIGN KEY {quoted(key.name)}"
+        f"ALTER TABLE {quoted_name(kept)} DROP FOREIGN KEY {identifier(key.name)}"
         for key in tables.foreign_keys(production, kept, of_others=False)
     ]
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from zbackup.engines.mysql.copy.creation import Creation
+from zbackup.engines.mysql.copy.definition import Definition, Key, Piece, add_foreign_key
 from zbackup.engines.mysql.copy.tables import ForeignKey, Table
-from zbackup.engines.mysql.server.connection import Connection, RowConnection
 from zbackup.model.copying import CopyStep, TableName
 
 LONGEST_NAME = 64
@@ -15,8 +15,9 @@ LONGEST_NAME = 64
 class TableJob:
     """A step, and what acting on it needs. `work` is the table that is filled before it gets its name.
 
-    `keys` are the names and definitions of indexes that it gets when it is filled; `as_lines`: production
-    loads lines. `parents` are the tables that production's refers to, where rows are put into it. `named`: an
+    `definition` is what it is in the end, but for its foreign keys; `keys` are the indexes that it gets when
+    it is filled, `foreign_rest` what each of its foreign keys says; `as_lines`: production loads lines.
+    `parents` are the tables that production's refers to, where rows are put into it. `named`: an
     earlier run has given it its name.
     """
 
@@ -24,28 +25,21 @@ class TableJob:
     table: Table
     work: TableName
     create: str = ""
-    keys: tuple[tuple[str, str], ...] = ()
+    definition: Definition | None = None
+    keys: tuple[Key, ...] = ()
     as_lines: bool = False
     view: Creation | None = None
     foreign: tuple[ForeignKey, ...] = ()
-    foreign_sql: tuple[str, ...] = ()
+    foreign_rest: tuple[Piece, ...] = ()
     triggers: tuple[Creation, ...] = ()
     parents: frozenset[TableName] = frozenset()
     named: bool = False
 
-
-@dataclass(frozen=True, slots=True)
-class Sides:
-    """The clone's server and production's, with sessions for statements that are bytes.
-
-    `watch` is production again, as the instance's own account sees it: more than the copy's.
-    """
-
-    clone: Connection
-    production: Connection
-    clone_rows: RowConnection
-    production_rows: RowConnection
-    watch: Connection | None = None
+    @property
+    def foreign_sql(self) -> tuple[str, ...]:
+        """The statements that make its foreign keys."""
+        pairs = zip(self.foreign, self.foreign_rest, strict=True)
+        return tuple(add_foreign_key(self.work, key.name, rest) for key, rest in pairs)
 
 
 def shortened(name: str, ending: str) -> str:

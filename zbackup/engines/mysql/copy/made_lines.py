@@ -14,8 +14,9 @@ import hashlib
 from collections.abc import Sequence
 
 from zbackup.engines.mysql.copy import statements
-from zbackup.engines.mysql.copy.tables import GEOMETRY, Column, Table, quoted, quoted_name
+from zbackup.engines.mysql.copy.tables import GEOMETRY, Column, Table, quoted_name
 from zbackup.engines.mysql.server.connection import Connection, Row
+from zbackup.engines.mysql.sql.quoting import identifier
 from zbackup.model.copying import TableName
 
 LONGEST = 16 << 20
@@ -63,14 +64,14 @@ def lines(table: Table, condition: bytes) -> bytes:
     """Return the statement for the number of rows, of those that are no lines as they are LONG_VALUE, and for
     all of them in one text."""
     long = " OR ".join(_is_long(c) for c in table.stored if c.data_type in statements.LONG) or "NULL"
-    source = f"FROM {quoted_name(table.name)} FORCE INDEX ({quoted(table.index)}) WHERE "
+    source = f"FROM {quoted_name(table.name)} FORCE INDEX ({identifier(table.index)}) WHERE "
     return f"SELECT COUNT(*), COUNT(IF({long}, 1, NULL)), {_text(table)} {source}".encode() + condition
 
 
 def proof(name: TableName, table: Table, condition: bytes) -> bytes:
     """Return the statement for the number of rows that a table of the same shape has there, and for the hash
     of their lines, which are in the key's order only if that is the primary one."""
-    source = f"FROM {quoted_name(name)} FORCE INDEX ({quoted(table.index)}) WHERE "
+    source = f"FROM {quoted_name(name)} FORCE INDEX ({identifier(table.index)}) WHERE "
     return f"SELECT COUNT(*), SHA2({_text(table)}, 256) {source}".encode() + condition
 
 
@@ -85,11 +86,11 @@ def _text(table: Table) -> str:
 
 
 def _is_long(column: Column) -> str:
-    return f"LENGTH({quoted(column.name)}) > {LONG_VALUE}"
+    return f"LENGTH({identifier(column.name)}) > {LONG_VALUE}"
 
 
 def _value(column: Column) -> str:
-    name = quoted(column.name)
+    name = identifier(column.name)
     if column.kind == "float":
         text = statements.whole(column)
     elif column.kind in ("text", "bytes"):
@@ -111,9 +112,9 @@ def load(name: TableName, table: Table) -> bytes:
         if column.data_type == "json":
             # It takes text of a character set alone.
             fields.append(f"@json{number}")
-            set_.append(f"{quoted(column.name)} = CONVERT(@json{number} USING utf8mb4)")
+            set_.append(f"{identifier(column.name)} = CONVERT(@json{number} USING utf8mb4)")
         else:
-            fields.append(quoted(column.name))
+            fields.append(identifier(column.name))
     text = (
         f"LOAD DATA LOCAL INFILE 'rows' INTO TABLE {quoted_name(name)} CHARACTER SET binary "
         "FIELDS TERMINATED BY '\\t' OPTIONALLY ENCLOSED BY '\\'' ESCAPED BY '\\\\' LINES TERMINATED BY '\\n' "
@@ -130,7 +131,7 @@ def are_numbers(key: Sequence[Column]) -> bool:
 def numbers(name: TableName, column: Column, condition: bytes) -> bytes:
     """Return the statement for how many numbers a range has, how long they are, and for all of them in one
     text, in no order that a server promises: for that it would hold them all in memory."""
-    one = quoted(column.name)
+    one = identifier(column.name)
     made = f"GROUP_CONCAT({one} SEPARATOR '\\n')"
     return f"SELECT COUNT(*), SUM(LENGTH({one})), {made} FROM {quoted_name(name)} WHERE ".encode() + condition
 

@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 
 from zbackup.engines.mysql.copy import made_lines, tables
-from zbackup.engines.mysql.copy.job import Sides, TableJob
-from zbackup.engines.mysql.copy.tables import Table, quoted, quoted_name
+from zbackup.engines.mysql.copy.job import TableJob
+from zbackup.engines.mysql.copy.sides import Sides
+from zbackup.engines.mysql.copy.tables import Table, quoted_name
+from zbackup.engines.mysql.sql.quoting import identifier
 from zbackup.model.copying import CopyStep, CopyWish, TableName
 from zbackup.model.errors import NotFound, Refused
 
@@ -49,12 +51,12 @@ def plan_rows(sides: Sides, wish: CopyWish, table: Table, into: TableName, there
 
 def _shown(wish: CopyWish, table: Table, into: TableName, *, lines: bool) -> Iterator[str]:
     if wish.missing:
-        names = ", ".join(quoted(c.name) for c in table.stored)
+        names = ", ".join(identifier(c.name) for c in table.stored)
         insert = f"INSERT INTO {quoted_name(into)} ({names}) VALUES ..."
         how = made_lines.load(into, table).decode() if lines else insert
         yield f"{how};  -- rows whose key production lacks"
     if wish.changed:
-        where = " AND ".join(f"{quoted(c.name)} = ..." for c in table.key)
+        where = " AND ".join(f"{identifier(c.name)} = ..." for c in table.key)
         yield f"UPDATE {quoted_name(into)} SET ... WHERE {where};  -- one for each row that differs"
 
 

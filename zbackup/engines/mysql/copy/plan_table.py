@@ -9,20 +9,22 @@ from zbackup.engines.mysql.copy.attached import require_unattached
 from zbackup.engines.mysql.copy.creation import Creation, read_creation
 from zbackup.engines.mysql.copy.definition import (
     Definition,
-    add_foreign_key,
+    Key,
+    Piece,
     add_keys,
     built_at_once,
     parse_definition,
     referring_to,
-    trigger_on,
-    view_named,
 )
 from zbackup.engines.mysql.copy.encryption import require_keys
-from zbackup.engines.mysql.copy.job import LONGEST_NAME, Sides, TableJob, shortened
+from zbackup.engines.mysql.copy.job import LONGEST_NAME, TableJob, shortened
 from zbackup.engines.mysql.copy.marker import marker_named
 from zbackup.engines.mysql.copy.plan_rows import plan_rows
+from zbackup.engines.mysql.copy.sides import Sides
 from zbackup.engines.mysql.copy.statements import loses_types
-from zbackup.engines.mysql.copy.tables import ForeignKey, Table, quoted, quoted_name
+from zbackup.engines.mysql.copy.stored_text import StoredText, trigger_on, view_named
+from zbackup.engines.mysql.copy.tables import ForeignKey, Table, quoted_name
+from zbackup.engines.mysql.sql.quoting import identifier
 from zbackup.model.copying import Action, CopyStep, CopyWish, TableName
 from zbackup.model.errors import NotFound, Refused, Taken, UsageError
 
@@ -58,10 +60,6 @@ def _require_copyable(table: Table) -> None:
         raise Refused("it is a sequence: make it again (CREATE SEQUENCE ... START WITH)")
     if table.engine.lower() not in ENGINES:
         raise Refused(f"zbackup copies no tables of the engine {table.engine or '(none)'}")
-    if broken := [c.name for c in table.columns if "\n" in c.name]:
-        raise Refused(
-            f"the name of its column {broken[0]!r} has a line end, which zbackup does not take apart"
-        )
 
 
 def _require_true_json(sides: Sides, wish: CopyWish, table: Table) -> None:
@@ -101,15 +99,15 @@ def together(jobs: Mapping[TableName, TableJob]) -> dict[TableName, TableJob]:
     """The same jobs, with foreign keys among them on the tables that are filled: they follow these."""
     found = {}
     for name, job in jobs.items():
-        keys, statements = [], []
-        for key, statement in zip(job.foreign, job.foreign_sql, strict=True):
+        keys, rests = [], []
+        for key, rest in zip(job.foreign, job.foreign_rest, strict=True):
             parent = jobs.get(key.parent)
             if parent and parent.step.action in ("new", "replace"):
-                statement = referring_to(statement, key.parent, parent.work)
+                rest = referring_to(rest, parent.work)
                 key = replace(key, parent=parent.work)
             keys.append(key)
-            statements.append(statement)
-        changed = replace(job, foreign=tuple(keys), foreign_sql=tuple(statements))
+            rests.append(rest)
+        changed = replace(job, foreign=tuple(keys), foreign_rest=tuple(rests))
         if job.foreign:
             changed = replace(changed, step=replace(job.step, statements=tuple(_shown(changed))))
         found[name] = changed
@@ -130,7 +128,7 @@ def _whole(sides: Sides, wish: CopyWish, table: Table, into: TableName, there: T
         definition = definition.without_check_names()
     resumed = tables.read_table(sides.production, work) is not None
     shape, keys = _keys_apart(sides, table, definition, work, resumed=resumed)
-    foreign, foreign_sql, renamed = _foreign(sides, wish, definition, table, work) if own else ((), (), ())
+    foreign, rests, renamed = _foreign(sides, wish, definition, table, work) if own else ((), (), ())
     triggers = tuple(_triggers(sides, table, work)) if own else ()
     kept = TableName(into.schema, shortened(into.table, f"_before_{wish.moment}")) if there else None
     notes = [*renamed] if own else _left_out(table, into, definition)
@@ -148,10 +146,11 @@ def _whole(sides: Sides, wish: CopyWish, table: Table, into: TableName, there: T
         table=table,
         work=work,
         create=shape.create(work),
+        definition=definition,
         keys=tuple(keys),
         as_lines=not wish.where and made_lines.are_possible(table) and made_lines.loads(sides.production),
         foreign=foreign,
-        foreign_sql=foreign_sql,
+        foreign_rest=rests,
         triggers=triggers,
     )
     return replace(job, step=replace(job.step, statements=tuple(_shown(job))))
@@ -159,13 +158,15 @@ def _whole(sides: Sides, wish: CopyWish, table: Table, into: TableName, there: T
 
 def _left_out(table: Table, into: TableName, definition: Definition) -> list[str]:
     """Note what a table of another name is made without."""
-    left = [f"trigger {t.name}" for t in table.triggers] + [f"foreign key {n}" for n, _ in definition.foreign]
+    left = [f"trigger {t.name}" for t in table.triggers] + [
+        f"foreign key {key.name}" for key in definition.foreign
+    ]
     return [f"{into} is made without {', '.join(left)}"] if left else []
 
 
 def _keys_apart(
     sides: Sides, table: Table, definition: Definition, work: TableName, *, resumed: bool
-) -> tuple[Definition, Sequence[tuple[str, str]]]:
+) -> tuple[Definition, Sequence[Key]]:
     """The definition to begin with, and the indexes to be built behind the rows, but for those that an
     earlier run has built."""
     # The size is an estimate: an earlier run may have found another, and left the indexes for the end.
@@ -175,7 +176,7 @@ def _keys_apart(
     shape, keys = definition.without_keys()
     if resumed and keys:
         built = tables.index_names(sides.production, work)
-        keys = tuple((name, key) for name, key in keys if name not in built)
+        keys = tuple(key for key in keys if key.name not in built)
     return shape, keys
 
 
@@ -191,8 +192,8 @@ def _mark(wish: CopyWish, name: TableName, into: TableName, text: str) -> str:
 
 def _foreign(
     sides: Sides, wish: CopyWish, definition: Definition, table: Table, work: TableName
-) -> tuple[tuple[ForeignKey, ...], tuple[str, ...], tuple[str, ...]]:
-    """The foreign keys to be made, their statements, and notes on those that get another name."""
+) -> tuple[tuple[ForeignKey, ...], tuple[Piece, ...], tuple[str, ...]]:
+    """The foreign keys to be made, what each says, and notes on those that get another name."""
     known = {key.name: key for key in tables.foreign_keys(sides.clone, table.name, of_others=False)}
     taken = {
         str(row["name"])
@@ -202,9 +203,10 @@ def _foreign(
             (work.schema, work.table),
         )
     }
-    keys, statements, notes = [], [], []
-    for name, rest in definition.foreign:
-        key = known[name]
+    keys, rests, notes = [], [], []
+    for name, rest in ((each.name, each.rest) for each in definition.foreign):
+        if (key := known.get(name)) is None:
+            raise Refused(f"the clone's server does not list its foreign key {name}")
         if key.parent not in wish.tables and tables.read_table(sides.production, key.parent) is None:
             raise Refused(
                 f"its foreign key {name} refers to {key.parent}, which production lacks: copy that, too, or "
@@ -215,20 +217,22 @@ def _foreign(
         if called != name:
             notes.append(f"its foreign key {name} is called {called}, as the old table keeps that name")
         keys.append(replace(key, name=called))
-        statements.append(add_foreign_key(work, called, rest))
-    return tuple(keys), tuple(statements), tuple(notes)
+        rests.append(rest)
+    return tuple(keys), tuple(rests), tuple(notes)
 
 
 def _triggers(sides: Sides, table: Table, work: TableName) -> list[Creation]:
+    def changed(text: str, mode: str) -> StoredText:
+        modes = mode.split(",")
+        escapes = "NO_BACKSLASH_ESCAPES" not in modes
+        return trigger_on(text, work, ansi_quotes="ANSI_QUOTES" in modes, backslash_escapes=escapes)
+
     names = [TableName(table.name.schema, trigger.name) for trigger in table.triggers]
-    return [
-        read_creation(sides.clone_rows, name, "TRIGGER", lambda text: trigger_on(text, work))
-        for name in names
-    ]
+    return [read_creation(sides, name, "TRIGGER", changed) for name in names]
 
 
 def _shown(job: TableJob) -> list[str]:
-    names = ", ".join(quoted(c.name) for c in job.table.stored)
+    names = ", ".join(identifier(c.name) for c in job.table.stored)
     shown = [] if job.step.resumed else [job.create + ";"]
     rows = f"INSERT INTO {quoted_name(job.work)} ({names}) VALUES ..."
     if job.as_lines:
@@ -264,7 +268,7 @@ def _view(sides: Sides, wish: CopyWish, table: Table) -> TableJob:
     if there and not there.is_view:
         raise Refused(f"{into} is a table in production")
     made = read_creation(
-        sides.clone_rows, table.name, "VIEW", lambda text: view_named(text, into, replace=bool(there))
+        sides, table.name, "VIEW", lambda text, _: view_named(text, into, replace=bool(there))
     )
     notes = []
     if there:

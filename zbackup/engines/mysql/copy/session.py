@@ -9,18 +9,21 @@ from zbackup.engines.mysql.copy import encryption, made_lines, tables
 from zbackup.engines.mysql.copy.account import grants, require_privileges, sees_all
 from zbackup.engines.mysql.copy.brake import Brake
 from zbackup.engines.mysql.copy.compare import Tally, difference, put_back
+from zbackup.engines.mysql.copy.definition import schema_named
 from zbackup.engines.mysql.copy.ends import Ends, sessions, when_allowed
 from zbackup.engines.mysql.copy.fill import fill, prove
 from zbackup.engines.mysql.copy.finish import add_extras, add_keys, exchange, release
-from zbackup.engines.mysql.copy.job import Sides, TableJob, in_turn, parents_first
+from zbackup.engines.mysql.copy.job import TableJob, in_turn, parents_first
 from zbackup.engines.mysql.copy.lacking import MOST_REMEMBERED, Remembered, lacking
 from zbackup.engines.mysql.copy.load_lacking import load_lacking
 from zbackup.engines.mysql.copy.load_rows import Filled
 from zbackup.engines.mysql.copy.marker import find_marker, marker_named, remove_marker, set_marker
 from zbackup.engines.mysql.copy.patience import PATIENCE
 from zbackup.engines.mysql.copy.plan_table import plan_table, together
+from zbackup.engines.mysql.copy.same_definition import require_shape, require_whole
+from zbackup.engines.mysql.copy.sides import Sides
 from zbackup.engines.mysql.copy.statements import SETTINGS
-from zbackup.engines.mysql.copy.tables import quoted, quoted_name
+from zbackup.engines.mysql.copy.tables import quoted_name
 from zbackup.engines.mysql.copy.views import make_views, plan_rest
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server.connection import (
@@ -30,6 +33,7 @@ from zbackup.engines.mysql.server.connection import (
     connect,
     connect_rows,
 )
+from zbackup.engines.mysql.sql.quoting import identifier
 from zbackup.model.copying import CopiedTable, CopyPlan, CopyStep, CopyWish, Difference, Entrance, TableName
 from zbackup.model.errors import NotFound, Refused, UsageError, VerificationFailed
 from zbackup.model.progress import Progress
@@ -70,7 +74,9 @@ class MysqlCopier:
                     return None
                 for name in wish.tables:
                     if not name.is_schema:
-                        connection.rows(f"SELECT 1 FROM {quoted_name(name)} LIMIT 0")
+                        # A view may call a routine of the clone's: it is prepared, and not run.
+                        readable = f"SELECT 1 FROM {quoted_name(name)} LIMIT 0"
+                        connection.execute("PREPARE zbackup_reads FROM %s", (readable,))
                     elif not tables.in_schema(connection, name.schema):
                         return None
         except (LoginRefused, PrivilegeMissing):
@@ -99,7 +105,15 @@ class MysqlCopier:
             if wish.replace:
                 watch = open_ones.enter_context(connect(self.usual))
                 watch.execute(PATIENCE)
-            sides = Sides(clone, production, rows_of_clone, rows_of_production, watch)
+            sides = Sides(
+                clone,
+                production,
+                rows_of_clone,
+                rows_of_production,
+                watch,
+                ours=frozenset({self.usual.user, self._account.user}),
+                given=wish.given,
+            )
             _require_other_server(clone, production)
             ends = Ends(
                 clone=rows_of_clone,
@@ -157,6 +171,8 @@ class MysqlCopy:
     _jobs: dict[TableName, TableJob] = field(default_factory=dict)
     _marker: TableName | None = None
     _remembered: dict[TableName, Remembered] = field(default_factory=dict)
+    _new_schemas: dict[str, str] = field(default_factory=dict)
+    """The statements that make them."""
 
     def plan(self) -> CopyPlan:
         """See engines.base.CopySession."""
@@ -192,7 +208,7 @@ class MysqlCopy:
         filled: list[tuple[TableJob, int]] = []
         for step in plan.steps:
             if step.source.is_schema:
-                self.sides.production.execute(step.statements[0].rstrip(";"))
+                self.sides.production.execute(self._new_schemas[step.into.schema])
                 continue
             job = self._jobs[step.source]
             if step.action not in ("rows", "view") and not job.named:
@@ -209,6 +225,9 @@ class MysqlCopy:
         self.progress.phase("naming", ", ".join(str(job.step.into) for job in filled))
         for job in filled:
             add_extras(self.sides, job)
+        for job in filled:
+            with self._removed_if_refused(job):
+                require_whole(self.sides, job)
         marker = None
         if filled and any(job.step.kept or job.view for job in jobs):
             marker = set_marker(self.sides.production, self.wish, self.wish.schemas[0])
@@ -239,6 +258,8 @@ class MysqlCopy:
         self._use(step.into.schema)
         if not step.resumed:
             encryption.make(self.sides.production, job.table, job.create)
+        with self._removed_if_refused(job):
+            require_shape(self.sides, job)
         self._one_view()
         # Triggers are made when every row is there and proven: any further one would run them.
         there = tables.read_table(self.sides.production, job.work) if step.resumed else None
@@ -253,6 +274,18 @@ class MysqlCopy:
             self.sides.production.execute(f"DROP TABLE {quoted_name(job.work)}")
             raise
         return filled.written
+
+    @contextmanager
+    def _removed_if_refused(self, job: TableJob) -> Iterator[None]:
+        """Drop a working table of this run that is not what it was meant to be; name an earlier run's."""
+        try:
+            yield
+        except Refused as refused:
+            drop = f"DROP TABLE {quoted_name(job.work)}"
+            if job.step.resumed:
+                raise Refused(f"{refused}; an earlier run has made it, which {drop} removes") from None
+            self.sides.production.execute(drop)
+            raise
 
     def _put_back(self, jobs: Sequence[TableJob]) -> list[CopiedTable]:
         """Rows into all these tables, again while that brings rows whose parents were not there before."""
@@ -285,7 +318,7 @@ class MysqlCopy:
     def _use(self, schema: str) -> None:
         """Statements of a log that holds statements are filtered by the default schema on replicas."""
         for connection in (self.sides.production, *self.ends.loaders):
-            connection.execute(f"USE {quoted(schema)}")
+            connection.execute(f"USE {identifier(schema)}")
 
     def _one_view(self) -> None:
         self.ends.clone.write(ONE_VIEW)
@@ -317,8 +350,8 @@ class MysqlCopy:
                 "SELECT 1 AS one FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s", (schema,)
             )
             if not there and schema not in steps:
-                row = self.sides.clone.one(f"SHOW CREATE DATABASE {quoted(job.step.source.schema)}")
-                made = str(row["Create Database"]).replace(quoted(job.step.source.schema), quoted(schema), 1)
+                row = self.sides.clone.one(f"SHOW CREATE DATABASE {identifier(job.step.source.schema)}")
+                made = self._new_schemas[schema] = schema_named(str(row["Create Database"]), schema)
                 steps[schema] = CopyStep(
                     source=TableName(job.step.source.schema, "*"),
                     into=TableName(schema, "*"),

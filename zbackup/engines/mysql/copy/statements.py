@@ -7,8 +7,9 @@ read, byte by byte; MySQL reference manual, "Character Set Introducers".
 import re
 from collections.abc import Sequence
 
-from zbackup.engines.mysql.copy.tables import GEOMETRY, Column, Table, quoted, quoted_name
+from zbackup.engines.mysql.copy.tables import GEOMETRY, Column, Table, quoted_name
 from zbackup.engines.mysql.server.connection import Row
+from zbackup.engines.mysql.sql.quoting import byte_literal, identifier
 from zbackup.model.copying import TableName
 from zbackup.model.errors import VerificationFailed
 
@@ -22,8 +23,6 @@ SETTINGS = (
     "sql_big_selects = 1, sql_safe_updates = 0, sql_auto_is_null = 0, sql_quote_show_create = 1"
 )
 
-_SPECIAL = re.compile(rb"[\0\n\r\\'\"\x1a]")
-_ESCAPED = {0: rb"\0", 10: rb"\n", 13: rb"\r", 92: rb"\\", 39: rb"\'", 34: rb"\"", 26: rb"\Z"}
 LONG = frozenset(
     (
         "tinytext",
@@ -47,9 +46,7 @@ def literal(column: Column, value: bytes | None) -> bytes:
     """A value as a statement takes it."""
     if value is None:
         return b"NULL"
-    if _SPECIAL.search(value):
-        value = _SPECIAL.sub(lambda m: _ESCAPED[m[0][0]], value)
-    return b"%s'%s'" % (_introducer(column), value)
+    return _introducer(column) + byte_literal(value)
 
 
 def key_literal(column: Column, value: bytes | None) -> bytes:
@@ -78,33 +75,35 @@ def _introducer(column: Column) -> bytes:
 
 def selected(columns: Sequence[Column]) -> str:
     """The columns of a SELECT."""
-    return ", ".join(whole(c) if c.kind == "float" else quoted(c.name) for c in columns)
+    return ", ".join(whole(c) if c.kind == "float" else identifier(c.name) for c in columns)
 
 
 def whole(column: Column) -> str:
     """A FLOAT as it is stored: its own text has six digits. A product, as a sum has no -0."""
-    return f"{quoted(column.name)} * 1e0"
+    return f"{identifier(column.name)} * 1e0"
 
 
 def read_rows(table: Table, columns: Sequence[Column], *, after: Row | None = None, where: str = "") -> bytes:
     """All rows in the key's order, behind the key `after`; in the server's own order without a key."""
     limits = ([beyond(table.key, after)] if after else []) + ([f"({where}\n)".encode()] if where else [])
     text = f"SELECT {selected(columns)} FROM {quoted_name(table.name)}"
-    text += f" FORCE INDEX ({quoted(table.index)})" if table.index else ""
+    text += f" FORCE INDEX ({identifier(table.index)})" if table.index else ""
     condition = b" WHERE " + b" AND ".join(limits) if limits else b""
     return text.encode() + condition + order(table.key)
 
 
 def read_between(table: Table, columns: Sequence[Column], after: Row | None, to: Row | None) -> bytes:
     """The rows of a range of keys, in the key's order."""
-    text = f"SELECT {selected(columns)} FROM {quoted_name(table.name)} FORCE INDEX ({quoted(table.index)})"
+    text = (
+        f"SELECT {selected(columns)} FROM {quoted_name(table.name)} FORCE INDEX ({identifier(table.index)})"
+    )
     return text.encode() + b" WHERE " + between(table.key, after, to) + order(table.key)
 
 
 def order(key: Sequence[Column], *, last_first: bool = False) -> bytes:
     """The ORDER BY of a walk by the key."""
     way = " DESC" if last_first else ""
-    return (" ORDER BY " + ", ".join(quoted(c.name) + way for c in key)).encode() if key else b""
+    return (" ORDER BY " + ", ".join(identifier(c.name) + way for c in key)).encode() if key else b""
 
 
 def beyond(key: Sequence[Column], at: Row, *, less: bool = False, equal: bool = False) -> bytes:
@@ -116,7 +115,7 @@ def beyond(key: Sequence[Column], at: Row, *, less: bool = False, equal: bool = 
     ways = []
     for depth, (column, value) in enumerate(zip(key, at, strict=True)):
         last = b"=" if equal and depth == len(key) - 1 else b""
-        name = quoted(column.name).encode()
+        name = identifier(column.name).encode()
         same = [_equal(c, v) for c, v in zip(key[:depth], at[:depth], strict=True)]
         ways.append(b" AND ".join([*same, name + b" " + sign + last + b" " + key_literal(column, value)]))
     return b"(" + b" OR ".join(b"(" + way + b")" for way in ways) + b")"
@@ -133,7 +132,7 @@ def one_of(key: Sequence[Column], rows: Sequence[Row]) -> bytes:
     """The condition for these keys."""
     if len(key) == 1:
         values = b", ".join(key_literal(key[0], row[0]) for row in rows)
-        return quoted(key[0].name).encode() + b" IN (" + values + b")"
+        return identifier(key[0].name).encode() + b" IN (" + values + b")"
     return b"(" + b" OR ".join(b"(" + is_row(key, row) + b")" for row in rows) + b")"
 
 
@@ -143,12 +142,12 @@ def is_row(key: Sequence[Column], row: Row) -> bytes:
 
 
 def _equal(column: Column, value: bytes | None) -> bytes:
-    return quoted(column.name).encode() + b" = " + key_literal(column, value)
+    return identifier(column.name).encode() + b" = " + key_literal(column, value)
 
 
 def insert(name: TableName, columns: Sequence[Column], rows: Sequence[Row]) -> bytes:
     """One statement for some rows."""
-    names = ", ".join(quoted(c.name) for c in columns)
+    names = ", ".join(identifier(c.name) for c in columns)
     values = b",\n".join(insert_values(columns, row) for row in rows)
     return f"INSERT INTO {quoted_name(name)} ({names}) VALUES\n".encode() + values
 
@@ -162,7 +161,7 @@ def update(
     name: TableName, key: Sequence[Column], at: Row, changed: Sequence[tuple[Column, bytes | None]]
 ) -> bytes:
     """Give one row these values."""
-    values = b", ".join(quoted(c.name).encode() + b" = " + literal(c, v) for c, v in changed)
+    values = b", ".join(identifier(c.name).encode() + b" = " + literal(c, v) for c, v in changed)
     return b"UPDATE " + quoted_name(name).encode() + b" SET " + values + b" WHERE " + is_row(key, at)
 
 
@@ -186,7 +185,7 @@ def is_whole(found: Row) -> bool:
 
 
 def _digested(column: Column) -> str:
-    name = quoted(column.name)
+    name = identifier(column.name)
     if column.data_type == "bit":
         text = f"{name} + 0"
     elif column.kind == "float":
@@ -217,7 +216,7 @@ def loses_types(name: TableName, column: Column, where: str) -> bytes:
 
 def types_lost(column: Column) -> str:
     """The condition for these values."""
-    text = f"CAST({quoted(column.name)} AS CHAR CHARACTER SET utf8mb4)"
+    text = f"CAST({identifier(column.name)} AS CHAR CHARACTER SET utf8mb4)"
     back = f"CAST({text} AS JSON)"
     again = f"CAST({back} AS CHAR CHARACTER SET utf8mb4)"
-    return f"{quoted(column.name)} <> {back} OR BINARY {text} <> BINARY {again}"
+    return f"{identifier(column.name)} <> {back} OR BINARY {text} <> BINARY {again}"

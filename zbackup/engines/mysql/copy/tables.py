@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from zbackup.engines.mysql.server.connection import Connection
+from zbackup.engines.mysql.sql.quoting import qualified
 from zbackup.model.copying import TableName
 from zbackup.model.errors import Refused
 
@@ -189,14 +190,9 @@ def definition(connection: Connection, name: TableName, what: str = "TABLE") -> 
     return str(row[column])
 
 
-def quoted(name: str) -> str:
-    """An identifier as statements take it."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 def quoted_name(name: TableName) -> str:
-    """The same of a table, with its schema."""
-    return f"{quoted(name.schema)}.{quoted(name.table)}"
+    """A table's name as statements take it, with its schema."""
+    return qualified(name.schema, name.table)
 
 
 def _columns(connection: Connection, name: TableName) -> tuple[Column, ...]:

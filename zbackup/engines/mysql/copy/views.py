@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from zbackup.engines.mysql.copy import tables
 from zbackup.engines.mysql.copy.creation import create
 from zbackup.engines.mysql.copy.finish import release_statements
-from zbackup.engines.mysql.copy.job import Sides, TableJob, shortened
+from zbackup.engines.mysql.copy.job import TableJob, shortened
 from zbackup.engines.mysql.copy.plan_table import plan_table
-from zbackup.engines.mysql.copy.tables import Table, quoted
+from zbackup.engines.mysql.copy.sides import Sides
+from zbackup.engines.mysql.copy.tables import Table
 from zbackup.engines.mysql.server.connection import PrivilegeMissing, StatementFailed
+from zbackup.engines.mysql.sql.quoting import identifier
 from zbackup.model.copying import CopiedTable, CopyStep, CopyWish, TableName
 from zbackup.model.errors import NotFound, Taken
 
@@ -44,7 +46,7 @@ def make_views(sides: Sides, jobs: Sequence[TableJob]) -> list[CopiedTable]:
 
 def _make(sides: Sides, job: TableJob) -> None:
     if job.view:
-        sides.production_rows.execute(f"USE {quoted(job.step.into.schema)}")
+        sides.production_rows.execute(f"USE {identifier(job.step.into.schema)}")
         create(sides.production_rows, job.view)
 
 

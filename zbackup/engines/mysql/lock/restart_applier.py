@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from zbackup.engines.mysql.server.connection import Connection
 from zbackup.engines.mysql.server.status import Dialect, channels
+from zbackup.engines.mysql.sql.quoting import literal
 from zbackup.model.errors import DatabaseError
 
 
@@ -28,7 +29,7 @@ def start(connection: Connection, server: Dialect, names: Sequence[str]) -> None
 
 def statement(verb: str, server: Dialect, channel: str) -> str:
     """START or STOP the applier of one channel, in the server's words."""
-    name = "'" + channel.replace("\\", "\\\\").replace("'", "''") + "'"
+    name = literal(channel)
     if server.flavor == "mariadb":
         return f"{verb} SLAVE {name} SQL_THREAD"
     return f"{verb} {'REPLICA' if server.is_mysql(8, 0, 22) else 'SLAVE'} SQL_THREAD FOR CHANNEL {name}"

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 from zbackup.engines.mysql.server.connection import Connection
+from zbackup.engines.mysql.sql.quoting import qualified
 from zbackup.model.progress import Progress
 from zbackup.model.recovery import Checked
 
@@ -37,7 +38,7 @@ def check_tables(connection: Connection, progress: Progress) -> Checked:
         if row["e"] is None:
             damaged.append(f"{name}: it cannot be opened: {row['c'] or 'the server does not say why'}")
             continue
-        found = connection.rows(f"CHECK TABLE {_quoted(row['s'])}.{_quoted(row['t'])}")
+        found = connection.rows(f"CHECK TABLE {qualified(str(row['s']), str(row['t']))}")
         if needs_upgrade(found):
             old.append(name)
         elif not cannot_check(found):
@@ -80,7 +81,3 @@ def cannot_check(rows: list[dict[str, Any]]) -> bool:
 
 def _said(rows: list[dict[str, Any]], kind: str) -> list[str]:
     return [str(r["Msg_text"]) for r in rows if str(r["Msg_type"]).lower() == kind]
-
-
-def _quoted(name: object) -> str:
-    return "`" + str(name).replace("`", "``") + "`"

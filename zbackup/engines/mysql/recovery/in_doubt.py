@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from zbackup.engines.mysql.server.connection import Connection, StatementFailed
+from zbackup.engines.mysql.sql.quoting import hexadecimal, literal
 from zbackup.model.event_log import log
 
 Prepared = Mapping[str, str]
@@ -19,7 +20,7 @@ Prepared = Mapping[str, str]
 def prepared(flavor: str, connection: Connection) -> Prepared:
     """The transactions that are in doubt now."""
     if flavor != "mysql":
-        return {name: name for name in map(_name, connection.rows("XA RECOVER"))}
+        return {literal(name): name for name in map(_name, connection.rows("XA RECOVER"))}
     shown = map(_name, connection.rows("XA RECOVER"))
     return dict(zip(map(_xid, connection.rows("XA RECOVER CONVERT XID")), shown, strict=True))
 
@@ -41,7 +42,7 @@ def _xid(row: Mapping[str, Any]) -> str:
     """Its three parts; MySQL shows the first two as one number in hexadecimal digits."""
     data = _name(row).removeprefix("0x")
     end = 2 * int(row["gtrid_length"])
-    return f"X'{data[:end]}', X'{data[end:]}', {int(row['formatID'])}"
+    return f"{hexadecimal(data[:end])}, {hexadecimal(data[end:])}, {int(row['formatID'])}"
 
 
 def _name(row: Mapping[str, Any]) -> str:

@@ -13,8 +13,8 @@ there nothing is set aside, and a statement that reads such a table gives what i
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from zbackup.engines.mysql.recovery.replay import as_sql
 from zbackup.engines.mysql.server.connection import Connection, StatementFailed
+from zbackup.engines.mysql.sql.quoting import literal, qualified
 from zbackup.model.event_log import log
 from zbackup.model.record import Record
 
@@ -40,7 +40,7 @@ def set_aside(
             connection.execute("SET SESSION sql_log_bin = 0, sql_mode = ''")
             for name, comment in tables.items():
                 connection.execute(
-                    f"ALTER TABLE {name} ENGINE = BLACKHOLE, COMMENT = {as_sql(MARK + comment)}"
+                    f"ALTER TABLE {name} ENGINE = BLACKHOLE, COMMENT = {literal(MARK + comment)}"
                 )
     yield
     if not (there or loaded):
@@ -48,7 +48,7 @@ def set_aside(
     with watched():
         for name, comment in _tables(connection, "BLACKHOLE").items():
             if name in tables or comment.startswith(MARK):
-                was = as_sql(comment.removeprefix(MARK))
+                was = literal(comment.removeprefix(MARK))
                 connection.execute(f"ALTER TABLE {name} ENGINE = MEMORY, COMMENT = {was}")
         if loaded:
             connection.execute("UNINSTALL SONAME 'ha_blackhole'")
@@ -62,11 +62,7 @@ def _tables(connection: Connection, engine: str) -> dict[str, str]:
         "AND TABLE_SCHEMA NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')",
         (engine,),
     )
-    return {f"{_quoted(row['s'])}.{_quoted(row['t'])}": str(row["c"]) for row in rows}
-
-
-def _quoted(name: object) -> str:
-    return "`" + str(name).replace("`", "``") + "`"
+    return {qualified(str(row["s"]), str(row["t"])): str(row["c"]) for row in rows}
 
 
 def _has_blackhole(connection: Connection) -> bool:

@@ -119,8 +119,3 @@ def applier_threads(flavor: str) -> int:
     """
     cpus = os.cpu_count() or 1
     return min(MOST_APPLIERS, cpus * 4) if flavor == "mysql" else min(MOST_APPLIERS // 2, cpus)
-
-
-def as_sql(text: str) -> str:
-    """A string literal for statements that take no parameters."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.recovery.replay import Applier, LogRange, as_sql, follow
+from zbackup.engines.mysql.recovery.replay import Applier, LogRange, follow
 from zbackup.engines.mysql.recovery.replication_source import ReplicationSource
 from zbackup.engines.mysql.server.connection import Connection
+from zbackup.engines.mysql.sql.quoting import literal
 from zbackup.model.progress import Progress
 from zbackup.proc.listen_beside import LOOPBACK
 
@@ -21,7 +22,7 @@ PATIENCE_S = 7 * 24 * 3600
 def forget_replication(connection: Connection) -> None:
     """Remove every connection that came with the files: a clone must never call production's source."""
     for row in connection.rows("SHOW ALL SLAVES STATUS"):
-        connection.execute(f"RESET SLAVE {as_sql(row['Connection_name'])} ALL")
+        connection.execute(f"RESET SLAVE {literal(row['Connection_name'])} ALL")
 
 
 def replay(
@@ -38,14 +39,14 @@ def replay(
     # When all is sent, nothing comes for as long as it takes to apply it.
     connection.execute(f"SET GLOBAL slave_net_timeout = {PATIENCE_S}")
     connection.execute(
-        f"CHANGE MASTER TO MASTER_HOST = {as_sql(LOOPBACK)}, MASTER_PORT = {source.port}, "
-        f"MASTER_USER = {as_sql(source.user)}, MASTER_PASSWORD = {as_sql(source.password)}, "
-        f"MASTER_LOG_FILE = {as_sql(log.start.file)}, MASTER_LOG_POS = {log.start.offset}, "
+        f"CHANGE MASTER TO MASTER_HOST = {literal(LOOPBACK)}, MASTER_PORT = {source.port}, "
+        f"MASTER_USER = {literal(source.user)}, MASTER_PASSWORD = {literal(source.password)}, "
+        f"MASTER_LOG_FILE = {literal(log.start.file)}, MASTER_LOG_POS = {log.start.offset}, "
         f"MASTER_USE_GTID = no, MASTER_SSL = 0, MASTER_SSL_VERIFY_SERVER_CERT = 0, MASTER_CONNECT_RETRY = 1, "
         f"MASTER_HEARTBEAT_PERIOD = 0"
     )
     connection.execute(
-        f"START SLAVE UNTIL MASTER_LOG_FILE = {as_sql(log.stop.file)}, MASTER_LOG_POS = {log.stop.offset}"
+        f"START SLAVE UNTIL MASTER_LOG_FILE = {literal(log.stop.file)}, MASTER_LOG_POS = {log.stop.offset}"
     )
     follow(lambda: _with_source(applier_state(connection), source), log, progress, told)
     connection.execute("STOP SLAVE")

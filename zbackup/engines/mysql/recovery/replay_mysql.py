@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.recovery.replay import Applier, LogRange, as_sql, follow
+from zbackup.engines.mysql.recovery.replay import Applier, LogRange, follow
 from zbackup.engines.mysql.server.connection import Connection
+from zbackup.engines.mysql.sql.quoting import literal
 from zbackup.model.errors import DatabaseError, VerificationFailed
 from zbackup.model.progress import Progress
 from zbackup.proc import secure_files
@@ -30,7 +31,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 def forget_replication(connection: Connection) -> None:
     """Remove every channel that came with the files: a clone must never call production's source."""
     for row in connection.rows("SHOW REPLICA STATUS"):
-        connection.execute(f"RESET REPLICA ALL FOR CHANNEL {as_sql(row['Channel_Name'])}")
+        connection.execute(f"RESET REPLICA ALL FOR CHANNEL {literal(row['Channel_Name'])}")
 
 
 def is_small(files: Sequence[Path]) -> bool:
@@ -97,13 +98,13 @@ def replay(
     with _room():
         secure_files.truncate(log.files[-1], log.stop.offset, owner[0])
         secure_files.write_new(index, "".join(f"{file}\n" for file in log.files), mode=0o640, owner=owner)
-    channel = f"FOR CHANNEL {as_sql(CHANNEL)}"
+    channel = f"FOR CHANNEL {literal(CHANNEL)}"
     connection.execute(
         f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'none', SOURCE_USER = 'none', "
-        f"RELAY_LOG_FILE = {as_sql(str(log.files[0]))}, RELAY_LOG_POS = {log.start.offset} {channel}"
+        f"RELAY_LOG_FILE = {literal(str(log.files[0]))}, RELAY_LOG_POS = {log.start.offset} {channel}"
     )
     connection.execute(
-        f"START REPLICA SQL_THREAD UNTIL RELAY_LOG_FILE = {as_sql(log.stop.file)}, "
+        f"START REPLICA SQL_THREAD UNTIL RELAY_LOG_FILE = {literal(log.stop.file)}, "
         f"RELAY_LOG_POS = {log.stop.offset} {channel}"
     )
     follow(lambda: applier_state(connection), log, progress, told)

@@ -10,8 +10,8 @@ from typing import Any
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.clone.clone_server import Temporary
 from zbackup.engines.mysql.recovery.covered_log import covered_files, end_of
-from zbackup.engines.mysql.recovery.replay import as_sql
 from zbackup.engines.mysql.server.connection import Connection
+from zbackup.engines.mysql.sql.quoting import literal
 from zbackup.model.cloning import Source
 from zbackup.model.errors import DatabaseError
 
@@ -38,15 +38,15 @@ def follow(temporary: Temporary, source: Source) -> None:
 def statements(flavor: str, recorded: Mapping[str, str], source: Source, start: LogPosition) -> list[str]:
     """Tell what makes a server follow the source from there: by GTIDs where MySQL has them, else by
     position."""
-    who = (as_sql(source.host), source.port, as_sql(source.user), as_sql(source.password()))
+    who = (literal(source.host), source.port, literal(source.user), literal(source.password()))
     if flavor == "mariadb":
         return [
             f"CHANGE MASTER TO MASTER_HOST = {who[0]}, MASTER_PORT = {who[1]}, MASTER_USER = {who[2]}, "
-            f"MASTER_PASSWORD = {who[3]}, MASTER_LOG_FILE = {as_sql(start.file)}, "
+            f"MASTER_PASSWORD = {who[3]}, MASTER_LOG_FILE = {literal(start.file)}, "
             f"MASTER_LOG_POS = {start.offset}, MASTER_USE_GTID = no",
             "START SLAVE",
         ]
-    where = f"SOURCE_LOG_FILE = {as_sql(start.file)}, SOURCE_LOG_POS = {start.offset}"
+    where = f"SOURCE_LOG_FILE = {literal(start.file)}, SOURCE_LOG_POS = {start.offset}"
     if recorded.get("gtid_mode") == "ON":
         where = "SOURCE_AUTO_POSITION = 1"
     return [

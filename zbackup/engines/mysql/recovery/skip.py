@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 
 from zbackup.engines.mysql.binlog.find_stop import StopPoint
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.recovery.replay import LogRange, as_sql
+from zbackup.engines.mysql.recovery.replay import LogRange
 from zbackup.engines.mysql.server.connection import Connection
+from zbackup.engines.mysql.sql.quoting import literal
 from zbackup.model.errors import Refused, VerificationFailed
 from zbackup.model.log import Transaction
 
@@ -40,7 +41,7 @@ class Hole:
     def fill(self, connection: Connection) -> None:
         """Put an empty transaction in its place."""
         for statement in (
-            f"SET SESSION gtid_next = {as_sql(self.subject.gtid)}",
+            f"SET SESSION gtid_next = {literal(self.subject.gtid)}",
             "BEGIN",
             "COMMIT",
             "SET SESSION gtid_next = 'AUTOMATIC'",

@@ -7,9 +7,9 @@ from zbackup.engines.mysql.binlog.find_stop import StopPoint
 from zbackup.engines.mysql.binlog.position import LogPosition, described, recorded_position
 from zbackup.engines.mysql.binlog.reader import last_in_file
 from zbackup.engines.mysql.recovery.covered_log import end_of
-from zbackup.engines.mysql.recovery.replay import as_sql
 from zbackup.engines.mysql.server.assess import OF_LOG_ALONE
 from zbackup.engines.mysql.server.connection import Connection
+from zbackup.engines.mysql.sql.quoting import literal
 from zbackup.model.errors import Refused, VerificationFailed
 from zbackup.model.moment import utc_text
 from zbackup.model.record import Record
@@ -103,8 +103,8 @@ def _gtid_difference(connection: Connection, record: Record) -> tuple[str, str]:
         return "", ""
     if record.engine == "mysql":
         row = connection.one(
-            f"SELECT GTID_SUBTRACT({as_sql(record.gtid)}, @@global.gtid_executed) AS missing, "
-            f"GTID_SUBTRACT(@@global.gtid_executed, {as_sql(record.gtid)}) AS extra"
+            f"SELECT GTID_SUBTRACT({literal(record.gtid)}, @@global.gtid_executed) AS missing, "
+            f"GTID_SUBTRACT(@@global.gtid_executed, {literal(record.gtid)}) AS extra"
         )
         return str(row["missing"]), str(row["extra"])
     now = connection.one("SELECT @@global.gtid_binlog_pos AS pos")["pos"]
@@ -149,5 +149,5 @@ def _mariadb_variable(point: StopPoint) -> str:
 
 def _executed(connection: Connection, gtid: str) -> bool:
     return bool(
-        connection.one(f"SELECT GTID_SUBSET({as_sql(gtid)}, @@global.gtid_executed) AS there")["there"]
+        connection.one(f"SELECT GTID_SUBSET({literal(gtid)}, @@global.gtid_executed) AS there")["there"]
     )

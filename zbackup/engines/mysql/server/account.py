@@ -6,6 +6,7 @@ have other passwords, hear nothing of it.
 
 from zbackup.engines.mysql.server.connection import Connection
 from zbackup.engines.mysql.server.privileges import GRANTS
+from zbackup.engines.mysql.sql.quoting import literal
 
 HOST = "localhost"
 NOT_LOGGED = "SET SESSION sql_log_bin = 0"
@@ -30,15 +31,12 @@ def create(connection: Connection, flavor: str, user: str, password: str) -> Non
 def script(flavor: str, user: str, password: str) -> str:
     """The same for an administrator to run. Pure."""
     grants = "".join(f"GRANT {grant} TO {_name(user)};\n" for grant in GRANTS[flavor])
-    return f"{NOT_LOGGED};\n{ESCAPES};\nCREATE USER {_name(user)} IDENTIFIED BY {_text(password)};\n{grants}"
-
-
-def _text(password: str) -> str:
-    escaped = password.replace("\\", "\\\\").replace("'", "''").replace("\n", "\\n").replace("\0", "\\0")
-    return f"'{escaped}'"
+    return (
+        f"{NOT_LOGGED};\n{ESCAPES};\nCREATE USER {_name(user)} IDENTIFIED BY {literal(password)};\n{grants}"
+    )
 
 
 def _name(user: str) -> str:
     if not user.replace("_", "").isalnum():
         raise ValueError(f"no name for an account: {user!r}")
-    return f"'{user}'@'{HOST}'"
+    return f"{literal(user)}@{literal(HOST)}"

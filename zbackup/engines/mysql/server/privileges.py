@@ -7,6 +7,7 @@ names are those of MySQL 8.0 and MariaDB 10.5.9 and later.
 import re
 from collections.abc import Collection
 
+from zbackup.engines.mysql.sql.quoting import literal
 from zbackup.model.record import LockKind
 
 # What each is for:
@@ -37,7 +38,7 @@ _NOT_OWNER = re.compile(r"not owner of (?:thread|query|connection)")
 def grant(privilege: str, account: str, where: str = "*.*") -> str:
     """The statement that gives `privilege`. `account` is as CURRENT_USER() says it: user@host."""
     user, _, host = account.rpartition("@")
-    return f"GRANT {privilege} ON {where} TO {_quoted(user)}@{_quoted(host)}"
+    return f"GRANT {privilege} ON {where} TO {literal(user)}@{literal(host)}"
 
 
 def missing(granted: Collection[str], kind: LockKind, *, replica: bool, mariadb: bool) -> list[str]:
@@ -56,7 +57,7 @@ def hint(message: str, account: str, *, mariadb: bool) -> str:
         return grant("CONNECTION ADMIN" if mariadb else "CONNECTION_ADMIN", account)
     if found := _ON_TABLE.search(message):
         # MySQL leaves out which schema the table is in; these are the only tables we read.
-        return grant(found[1], account, "performance_schema.*")
+        return grant(_privilege(found[1]), account, "performance_schema.*")
     if found := _NEEDED.search(message):
         return grant(_narrowest(re.split(r", | or ", found[1])), account)
     return ""
@@ -69,8 +70,9 @@ def _narrowest(privileges: list[str]) -> str:
     }
     names = [name.strip() for name in privileges]
     known = [name for name in names if name in ours]
-    return (known or [n for n in names if n != "SUPER"] or names)[0]
+    return _privilege((known or [n for n in names if n != "SUPER"] or names)[0])
 
 
-def _quoted(name: str) -> str:
-    return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
+def _privilege(name: str) -> str:
+    """Whoever reads the statement types it: a server's message puts nothing else into it."""
+    return name if re.fullmatch(r"[A-Z_, ]+", name) else "?"

@@ -38,8 +38,8 @@ def years_at(now: datetime) -> tuple[int, ...]:
 
 def ask(connection: Connection, years: Sequence[int]) -> str:
     """Ask a server for its zone, see OFFSETS; "" where it does not say. SYSTEM needs no tables of zones."""
-    times = (f"{at:%Y-%m-%d %H:%M:%S}" for at in _instants(years))
-    each = (f"TIMESTAMPDIFF(SECOND, '{at}', CONVERT_TZ('{at}', '+00:00', 'SYSTEM'))" for at in times)
+    texts = [f"{at:%Y-%m-%d %H:%M:%S}" for at in _instants(years)]
+    each = (f"TIMESTAMPDIFF(SECOND, '{text}', CONVERT_TZ('{text}', '+00:00', 'SYSTEM'))" for text in texts)
     said = connection.one(f"SELECT CONCAT_WS(' ', {', '.join(each)}) AS offsets")["offsets"]
     offsets = [int(offset) for offset in str(said or "").split()]
     return told(years, offsets) if len(offsets) == len(_instants(years)) else ""

@@ -12,8 +12,9 @@ from zbackup.engines.mysql.copy.brake import Brake
 from zbackup.engines.mysql.copy.compare import NOT_TAKEN
 from zbackup.engines.mysql.copy.insert_rows import BUSY, TRIES
 from zbackup.engines.mysql.copy.patience import ended_if_silent
-from zbackup.engines.mysql.copy.tables import Table, quoted, quoted_name
+from zbackup.engines.mysql.copy.tables import Table, quoted_name
 from zbackup.engines.mysql.server.connection import ConnectionLost, Row, RowConnection, StatementFailed
+from zbackup.engines.mysql.sql.quoting import identifier
 from zbackup.engines.mysql.undo import reverse
 from zbackup.engines.mysql.undo.net_change import Key, Step
 from zbackup.engines.mysql.undo.tables import Target
@@ -254,7 +255,7 @@ class PutBack:
             return f"{shown}: {why}"
         if step.table.schema != self.schema:
             # Statements of a log that holds statements are filtered by the default schema on replicas.
-            self.production.write(f"USE {quoted(step.table.schema)}".encode())
+            self.production.write(f"USE {identifier(step.table.schema)}".encode())
             self.schema = step.table.schema
         try:
             count = self.production.write(reverse.statement(target.table, step).encode())
@@ -274,7 +275,7 @@ class PutBack:
         by_name = {column.name: column for column in target.table.stored}
         for cascade in target.cascades:
             condition = " AND ".join(
-                f"{quoted(own)} = {reverse.literal(by_name[parent], values[parent])}"
+                f"{identifier(own)} = {reverse.literal(by_name[parent], values[parent])}"
                 for own, parent in cascade.columns
             )
             query = f"SELECT 1 FROM {quoted_name(cascade.child)} WHERE {condition} LIMIT 1 LOCK IN SHARE MODE"

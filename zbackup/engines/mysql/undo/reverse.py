@@ -11,7 +11,9 @@ from decimal import Decimal, InvalidOperation
 from typing import Final
 
 from zbackup.engines.mysql.copy.statements import whole
-from zbackup.engines.mysql.copy.tables import Column, Table, quoted, quoted_name
+from zbackup.engines.mysql.copy.tables import Column, Table, quoted_name
+from zbackup.engines.mysql.sql import quoting
+from zbackup.engines.mysql.sql.quoting import identifier
 from zbackup.engines.mysql.undo.changes import Row, Unknown
 from zbackup.engines.mysql.undo.json_binary import Untold
 from zbackup.engines.mysql.undo.net_change import Key, Step
@@ -34,7 +36,7 @@ def selected(columns: Sequence[Column]) -> str:
 
 
 def _expression(column: Column) -> str:
-    name = quoted(column.name)
+    name = identifier(column.name)
     if column.data_type in CHOICES:
         return f"CAST({name} AS UNSIGNED)"
     return whole(column) if column.kind == "float" else name
@@ -45,7 +47,7 @@ def select(table: Table, keys: Sequence[Key], *, locked: bool) -> bytes:
     condition = " OR ".join(f"({where(table, key)})" for key in keys)
     if len(table.key) == 1:
         values = ", ".join(literal(table.key[0], key[0]) for key in keys)
-        condition = f"{quoted(table.key[0].name)} IN ({values})"
+        condition = f"{identifier(table.key[0].name)} IN ({values})"
     text = f"SELECT {selected(table.stored)} FROM {quoted_name(table.name)} WHERE {condition}"
     return (text + " FOR UPDATE" * locked).encode()
 
@@ -53,7 +55,7 @@ def select(table: Table, keys: Sequence[Key], *, locked: bool) -> bytes:
 def where(table: Table, key: Key) -> str:
     """The condition for one row."""
     pairs = zip(table.key, key, strict=True)
-    return " AND ".join(f"{quoted(column.name)} = {literal(column, value)}" for column, value in pairs)
+    return " AND ".join(f"{identifier(column.name)} = {literal(column, value)}" for column, value in pairs)
 
 
 def statement(table: Table, step: Step) -> str:
@@ -68,7 +70,7 @@ def statement(table: Table, step: Step) -> str:
         if not isinstance(value, Unknown)
     ]
     if step.after is None:
-        columns = ", ".join(quoted(column.name) for column, _ in pairs)
+        columns = ", ".join(identifier(column.name) for column, _ in pairs)
         return f"INSERT INTO {name} ({columns}) VALUES ({', '.join(literal(c, v) for c, v in pairs)})"
     after = dict(zip((c.name for c in table.stored), step.after, strict=True))
     written = [
@@ -76,7 +78,7 @@ def statement(table: Table, step: Step) -> str:
         for column, value in pairs
         if after[column.name] != value or column.data_type in _KEPT_BY_SERVER
     ]
-    values = ", ".join(f"{quoted(column.name)} = {literal(column, value)}" for column, value in written)
+    values = ", ".join(f"{identifier(column.name)} = {literal(column, value)}" for column, value in written)
     return f"UPDATE {name} SET {values} WHERE {where(table, step.key)}"
 
 
@@ -129,8 +131,7 @@ def _text(charset: str, value: bytes) -> str:
         return f"{introducer} 0x{value.hex()}" if value else f"{introducer} ''"
     if not text.isprintable():
         return f"_{charset} 0x{value.hex()}" if value else "''"
-    escaped = text.replace("\\", "\\\\").replace("'", "''")
-    return f"{introducer}'{escaped}'"
+    return introducer + quoting.literal(text)
 
 
 def same_row(table: Table, one: Row, other: Row) -> bool:

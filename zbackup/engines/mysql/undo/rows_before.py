@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from zbackup.engines.mysql.copy import statements, tables
-from zbackup.engines.mysql.copy.tables import quoted, quoted_name
+from zbackup.engines.mysql.copy.tables import quoted_name
 from zbackup.engines.mysql.server.connection import Connection, RowConnection
+from zbackup.engines.mysql.sql.quoting import identifier
 from zbackup.engines.mysql.undo import reverse
 from zbackup.engines.mysql.undo.changes import UNKNOWN, Change, Row, Unknown
 from zbackup.engines.mysql.undo.json_binary import Untold
@@ -56,7 +57,7 @@ class Clone:
         if not plain:
             return (UNKNOWN,) * len(stored)
         try:
-            self.session.execute(f"CREATE DATABASE IF NOT EXISTS {quoted(SCRATCH.schema)}")
+            self.session.execute(f"CREATE DATABASE IF NOT EXISTS {identifier(SCRATCH.schema)}")
             self.session.execute(f"DROP TABLE IF EXISTS {quoted_name(SCRATCH)}")
             self.session.execute(f"CREATE TABLE {quoted_name(SCRATCH)} LIKE {quoted_name(name)}")
             self.session.execute(_LAX)

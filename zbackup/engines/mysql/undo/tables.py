@@ -9,6 +9,7 @@ from zbackup.engines.mysql.copy.attached import unseen
 from zbackup.engines.mysql.copy.tables import Table
 from zbackup.engines.mysql.server.connection import Connection, PrivilegeMissing
 from zbackup.engines.mysql.server.privileges import grant
+from zbackup.engines.mysql.sql.quoting import identifier
 from zbackup.engines.mysql.undo.net_change import Kind, Step
 from zbackup.model.copying import TableName
 from zbackup.model.errors import Refused
@@ -108,5 +109,5 @@ def require_delete(production: Connection, schemas: Sequence[str]) -> None:
     ]
     lacking = [s for s in schemas if "DELETE" not in everywhere | by_schema.get(s, set())]
     if lacking and certain and not patterns:
-        wanted = " ".join(grant("DELETE", account, f"{tables.quoted(schema)}.*") + ";" for schema in lacking)
+        wanted = " ".join(grant("DELETE", account, f"{identifier(schema)}.*") + ";" for schema in lacking)
         raise PrivilegeMissing(f"{account} may not delete the rows that the transaction inserted: {wanted}")

@@ -1,0 +1,167 @@
+"""No text reaches a server as a part of a statement but by the functions that quote."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.parsed import sources
+from tests.unit.provenance import Program, Scope
+
+MYSQL = "zbackup/engines/mysql/"
+SINKS = frozenset(
+    ("execute", "rows", "one", "read", "write", "stream", "script", "hand_in", "load", "read_strictly")
+)
+COPY, SQL = MYSQL + "copy/", MYSQL + "sql/quoting.py"
+QUOTING = {
+    **{name: {SQL} for name in ("identifier", "qualified", "hexadecimal", "byte_literal")},
+    "literal": {SQL, MYSQL + "undo/reverse.py"},
+    "key_literal": {COPY + "statements.py"},
+    "quoted_name": {COPY + "tables.py"},
+    "checked": {COPY + "definition.py"},
+    "_word": {COPY + "tables.py", COPY + "creation.py", MYSQL + "clone/settling.py"},
+    "_privilege": {MYSQL + "server/privileges.py"},
+}
+"""Functions whose result is one token, or the tokens that were meant, whatever they are given. Two
+literals are of a column's value. The last two let only letters through."""
+GIVEN = {
+    MYSQL + "copy/plan_table.py": {"wish.where"},
+    MYSQL + "copy/plan_rows.py": {"wish.where"},
+    MYSQL + "copy/session.py": {"self.wish.where"},
+    MYSQL + "copy/compare.py": {"wish.where"},
+    MYSQL + "recovery/adopt.py": {"script"},
+}
+"""What an administrator has written as SQL: --where of copies, and the script that masks."""
+DOOR = MYSQL + "server/connection.py"
+"""It hands on what others give it."""
+FILES = frozenset(("file", "note", "sink", "source", "self._sink"))
+"""What else has methods of these names."""
+_STATEMENT = re.compile(
+    r"\s*(/\*M?!\d*\s*)?(SELECT|INSERT|UPDATE|DELETE|ALTER|CREATE|DROP|SET|GRANT|REVOKE|KILL|USE|SHOW|FLUSH|LOCK|"
+    r"CHANGE|START|STOP|RESET|RENAME|LOAD|TRUNCATE|CHECK|PURGE|XA|PREPARE|INSTALL)\b "
+)
+
+
+def program() -> Program:
+    mysql = {file: tree for file, tree in sources().items() if file.startswith(MYSQL)}
+    return Program(mysql, QUOTING, GIVEN)
+
+
+def found_in(known: Program) -> list[str]:
+    """Statements, and parts of statements, that are not only constants, numbers and what is quoted."""
+    wrong = []
+    for module, tree in known.sources.items():
+        for node, scope in _with_scopes(tree, Scope(module, None)):
+            said = _told(known, module, node)
+            if said is not None and (origin := known.origin(said, scope)):
+                wrong.append(f"{module}:{said.lineno}: {ast.unparse(said)[:50]} <- {origin}")
+    return wrong
+
+
+def _told(known: Program, module: str, node: ast.AST) -> ast.expr | None:
+    """The statement that a session gets here, or that is put together here."""
+    match node:
+        case ast.Call(func=ast.Attribute() as called, args=[first, *_]) if _is_session(known, module, called):
+            return first
+        case ast.JoinedStr() | ast.BinOp() if _is_statement(node):
+            return node
+    return None
+
+
+def _is_session(known: Program, module: str, called: ast.Attribute) -> bool:
+    """Tell whether it may be a method of a session with a server."""
+    owner = ast.unparse(called.value)
+    return (
+        called.attr in SINKS
+        and module != DOOR
+        and owner not in FILES
+        and known.imports[module].get(owner, "").replace(".", "/") + ".py" not in known.sources
+    )
+
+
+def _with_scopes(node: ast.AST, scope: Scope) -> Iterator[tuple[ast.AST, Scope]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Raise) or (
+            isinstance(child, ast.Call) and _name(child) in {"note", *QUOTING}
+        ):
+            continue
+        inner = Scope(scope.module, child) if isinstance(child, ast.FunctionDef) else scope
+        yield child, inner
+        yield from _with_scopes(child, inner)
+
+
+def _name(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def _is_statement(node: ast.AST) -> bool:
+    first = node.values[0] if isinstance(node, ast.JoinedStr) and node.values else getattr(node, "left", None)
+    value = getattr(first, "value", "")
+    text = value.decode("latin1") if isinstance(value, bytes) else value
+    return isinstance(text, str) and bool(_STATEMENT.match(text))
+
+
+def test_nothing_reaches_a_server_that_is_not_quoted() -> None:
+    assert found_in(program()) == []
+
+
+SEEN = """
+def shown(connection, row, names):
+    {}
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "connection.execute(f\"DROP TABLE {row['t']}\")",
+        "connection.execute('DROP TABLE ' + row['t'])",
+        "connection.execute('DROP TABLE %s' % row['t'])",
+        "connection.execute('DROP TABLE {}'.format(row['t']))",
+        "connection.write(b'DROP TABLE ' + row['t'].encode())",
+        "connection.rows('SHOW TABLES FROM ' + ', '.join(names))",
+        "connection.rows(row['statement'])",
+        "text = 'USE '; text += row['t']; connection.execute(text)",
+        "return f'DROP TABLE {row}'",
+        "connection.execute(made(row))\n\ndef made(row): return f'USE {row}'",
+        "for name, _ in {row: 1}.items(): connection.execute(f'USE {name}')",
+        "connection.execute(f'USE `{row}`')",
+        'connection.execute("SET NAMES \'" + row + "\'")',
+    ],
+)
+def test_what_is_not_quoted_is_found(text: str) -> None:
+    module = MYSQL + "shown.py"
+    assert found_in(Program({module: ast.parse(SEEN.format(text))}, QUOTING, {})) != []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "connection.execute('DROP TABLE t')",
+        "connection.execute(f'DROP TABLE {identifier(row)}')",
+        "connection.execute('DROP TABLE ' + ', '.join(identifier(n) for n in names))",
+        "connection.execute(f'KILL {int(row)}')",
+        "connection.rows('SELECT %s', (row,))",
+        "connection.execute(made(row))\n\ndef made(row): return f'USE {identifier(row)}'",
+        "for name, _ in {identifier(row): row}.items(): connection.execute(f'USE {name}')",
+        "raise ValueError(f'DROP TABLE {row}')",
+    ],
+)
+def test_what_is_quoted_is_let_through(text: str) -> None:
+    module = MYSQL + "shown.py"
+    assert found_in(Program({module: ast.parse(SEEN.format(text))}, QUOTING, {})) == []
+
+
+def test_each_function_that_quotes_is_there_once() -> None:
+    """Nothing else doubles a quote: where it does, a second way to quote has come."""
+    places = set()
+    for module, tree in sources().items():
+        for node in ast.walk(tree):
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(attr="replace"),
+                    args=[ast.Constant(value=old), ast.Constant(value=new)],
+                ) if old in ("'", "`", '"') and str(new).startswith((old, "\\")):
+                    places.add(module)
+    assert places == {MYSQL + "sql/quoting.py"}
