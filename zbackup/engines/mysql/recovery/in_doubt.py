@@ -9,19 +9,21 @@ meanwhile, and somebody could commit what is gone after the next crash.
 from collections.abc import Mapping
 from typing import Any
 
-from zbackup.engines.mysql.server.connection import Connection, StatementFailed
+from zbackup.engines.mysql.server.connection import Connection, StatementFailed, whole_number
+from zbackup.model.errors import DatabaseError
 from zbackup.model.event_log import log
+from zbackup.model.printable import is_plain
 
 Prepared = Mapping[str, str]
 """By how statements say it, each one's name for people."""
 
 
 def prepared(flavor: str, connection: Connection) -> Prepared:
-    """The transactions that are in doubt now."""
+    """The transactions that are in doubt now. Their ids are any bytes, and none of them text."""
     if flavor != "mysql":
-        return {name: name for name in map(_name, connection.rows("XA RECOVER"))}
-    shown = map(_name, connection.rows("XA RECOVER"))
-    return dict(zip(map(_xid, connection.rows("XA RECOVER CONVERT XID")), shown, strict=True))
+        names = map(_text, connection.rows("XA RECOVER FORMAT='SQL'"))
+        return {name: name for name in names}
+    return dict(map(_xid, connection.rows("XA RECOVER CONVERT XID")))
 
 
 def roll_back(connection: Connection, doubtful: Prepared) -> Prepared:
@@ -37,13 +39,18 @@ def roll_back(connection: Connection, doubtful: Prepared) -> Prepared:
     return left
 
 
-def _xid(row: Mapping[str, Any]) -> str:
-    """Its three parts; MySQL shows the first two as one number in hexadecimal digits."""
-    data = _name(row).removeprefix("0x")
-    end = 2 * int(row["gtrid_length"])
-    return f"X'{data[:end]}', X'{data[end:]}', {int(row['formatID'])}"
+def _xid(row: Mapping[str, Any]) -> tuple[str, str]:
+    """Its three parts, and its name; MySQL shows the first two parts as one number in hexadecimal digits."""
+    try:
+        ids = bytes.fromhex(_text(row).removeprefix("0x"))
+    except ValueError:
+        raise DatabaseError(f"the server answered XA RECOVER with no id: {row['data']!r:.60}") from None
+    end = whole_number(row, "gtrid_length")
+    xid = f"X'{ids[:end].hex().upper()}', X'{ids[end:].hex().upper()}', {whole_number(row, 'formatID')}"
+    name = ids.decode(errors="replace")
+    return xid, name if is_plain(name) and "\ufffd" not in name else xid
 
 
-def _name(row: Mapping[str, Any]) -> str:
-    name = row["data"]
-    return name.decode(errors="replace") if isinstance(name, bytes) else str(name)
+def _text(row: Mapping[str, Any]) -> str:
+    data = row["data"]
+    return data.decode(errors="replace") if isinstance(data, bytes) else str(data)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery.replay import Applier, LogRange, as_sql, follow
 from zbackup.engines.mysql.recovery.replication_source import ReplicationSource
-from zbackup.engines.mysql.server.connection import Connection
+from zbackup.engines.mysql.server.connection import Connection, whole_number
 from zbackup.model.progress import Progress
 from zbackup.proc.listen_beside import LOOPBACK
 
@@ -67,7 +67,7 @@ def applier_state(connection: Connection) -> Applier:
     row = connection.one("SHOW SLAVE STATUS")
     position = None
     if row["Relay_Master_Log_File"]:
-        position = LogPosition.of(row["Relay_Master_Log_File"], int(row["Exec_Master_Log_Pos"]))
+        position = LogPosition.of(row["Relay_Master_Log_File"], whole_number(row, "Exec_Master_Log_Pos"))
     return Applier(
         running=row["Slave_SQL_Running"] == "Yes",
         # Both are NULL while their threads are starting or ending.

@@ -15,7 +15,7 @@ from typing import Any
 
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery.replay import Applier, LogRange, as_sql, follow
-from zbackup.engines.mysql.server.connection import Connection
+from zbackup.engines.mysql.server.connection import Connection, whole_number
 from zbackup.model.errors import DatabaseError, VerificationFailed
 from zbackup.model.progress import Progress
 from zbackup.proc import secure_files
@@ -122,7 +122,7 @@ def applier_state(connection: Connection) -> Applier:
         running=row["Replica_SQL_Running"] == "Yes",
         # NULL while the thread is starting or ending.
         idle=str(row["Replica_SQL_Running_State"]).startswith("Replica has read all relay log"),
-        position=LogPosition.of(row["Relay_Log_File"], int(row["Relay_Log_Pos"])),
+        position=LogPosition.of(row["Relay_Log_File"], whole_number(row, "Relay_Log_Pos")),
         error=_error(connection, row),
     )
 
