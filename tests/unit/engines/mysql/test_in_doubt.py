@@ -77,8 +77,8 @@ def test_a_name_that_a_server_gives_as_bytes_is_a_name() -> None:
 
 def test_ids_that_are_no_text_are_said_as_statements_do() -> None:
     server = Server("\x0a\x0b\x00\xff").tell("mysql", {})
-    assert server.did[1:] == ["XA ROLLBACK X'0A0B', X'00FF', 7"]
-    assert server.notes[0].endswith(": X'0A0B', X'00FF', 7")
+    assert server.did[1:] == ["XA ROLLBACK X'0a0b', X'00ff', 7"]
+    assert server.notes[0].endswith(": X'0a0b', X'00ff', 7")
 
 
 def test_an_id_that_is_none_runs_nothing() -> None:

@@ -46,7 +46,7 @@ def _xid(row: Mapping[str, Any]) -> tuple[str, str]:
     except ValueError:
         raise DatabaseError(f"the server answered XA RECOVER with no id: {row['data']!r:.60}") from None
     end = whole_number(row, "gtrid_length")
-    xid = f"X'{ids[:end].hex().upper()}', X'{ids[end:].hex().upper()}', {whole_number(row, 'formatID')}"
+    xid = f"X'{ids[:end].hex()}', X'{ids[end:].hex()}', {whole_number(row, 'formatID')}"
     name = ids.decode(errors="replace")
     return xid, name if is_plain(name) and "\ufffd" not in name else xid
 
