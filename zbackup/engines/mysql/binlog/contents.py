@@ -105,6 +105,12 @@ class Contents:
             renames=self.renames,
         )
 
+    def statements(self) -> list[str]:
+        """The statements for people who ask for rows: those of the server's own tables, and all that change
+        no rows, without secrets."""
+        rows_alone = self.by_text and not any(name.startswith("mysql.") for name in self.tables)
+        return [text if rows_alone else _as_shown((text, mode)) for text, mode in self.said]
+
     def say(self, text: str, mode: QueryStatus | None) -> None:
         """Add a statement to what it says."""
         if sum(len(each) for each, _ in self.said) < _SHOWN:

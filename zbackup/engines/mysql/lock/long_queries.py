@@ -5,6 +5,7 @@ import time
 
 from zbackup.config.lock import Lock
 from zbackup.engines.mysql.server.connection import Connection, ConnectionLost, StatementFailed, whole_number
+from zbackup.engines.mysql.sql.shown import shown
 from zbackup.model.errors import LockNotTaken
 from zbackup.model.event_log import log
 from zbackup.model.server import RunningQuery
@@ -110,6 +111,6 @@ def _kill(session: Connection, queries: list[RunningQuery], killed: set[int]) ->
 
 
 def _describe(query: RunningQuery) -> str:
-    text = " ".join(query.text.split())
+    text = " ".join(shown(query.text).split())
     short = text if len(text) <= SHOWN else text[:SHOWN] + "..."
     return f"connection {query.id} of {query.user}, {query.seconds:g} s: {short}"

@@ -12,6 +12,7 @@ from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery.replay import Applier, LogRange, as_sql, follow
 from zbackup.engines.mysql.recovery.replication_source import ReplicationSource
 from zbackup.engines.mysql.server.connection import Connection, whole_number
+from zbackup.engines.mysql.sql.shown import error_shown
 from zbackup.model.progress import Progress
 from zbackup.proc.listen_beside import LOOPBACK
 
@@ -74,5 +75,5 @@ def applier_state(connection: Connection) -> Applier:
         idle=str(row["Slave_SQL_Running_State"]).startswith("Slave has read all relay log")
         and str(row["Slave_IO_State"]).startswith("Waiting for master to send event"),
         position=position,
-        error=str(row["Last_SQL_Error"] or row["Last_IO_Error"] or ""),
+        error=error_shown(str(row["Last_SQL_Error"] or row["Last_IO_Error"] or "")),
     )

@@ -16,6 +16,7 @@ from typing import Any
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery.replay import Applier, LogRange, as_sql, follow
 from zbackup.engines.mysql.server.connection import Connection, whole_number
+from zbackup.engines.mysql.sql.shown import error_shown
 from zbackup.model.errors import DatabaseError, VerificationFailed
 from zbackup.model.progress import Progress
 from zbackup.proc import secure_files
@@ -135,4 +136,4 @@ def _error(connection: Connection, row: dict[str, Any]) -> str:
         "SELECT last_error_message AS message FROM performance_schema.replication_applier_status_by_worker "
         "WHERE last_error_number <> 0 ORDER BY last_error_timestamp LIMIT 1"
     )
-    return str(workers[0]["message"] if workers else row["Last_SQL_Error"])
+    return error_shown(str(workers[0]["message"] if workers else row["Last_SQL_Error"]))

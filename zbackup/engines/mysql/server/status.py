@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.server.connection import Answer, Connection
+from zbackup.engines.mysql.sql.shown import error_shown
 from zbackup.model.errors import DatabaseError, Refused
 
 Flavor = Literal["mysql", "mariadb"]
@@ -140,7 +141,7 @@ def channel_of(row: dict[str, Any]) -> Channel:
         name=str(new.get("Channel_Name") or new.get("Connection_name") or ""),
         applier_running=new["Replica_SQL_Running"] == "Yes",
         until="" if until == "None" else until,
-        error=str(new.get("Last_SQL_Error") or ""),
+        error=error_shown(str(new.get("Last_SQL_Error") or "")),
     )
 
 

@@ -61,6 +61,15 @@ def shown(text: str, *, ansi_quotes: bool | None = None, backslash_escapes: bool
     return commonprefix(found).rstrip("'*") + HIDDEN  # noqa: RUF071  of texts, not of paths
 
 
+def error_shown(text: str) -> str:
+    """An applier's error, which quotes the statement that failed, with that as it may be shown."""
+    said, begin, statement = text.partition(_QUOTED)
+    return f"{said}{begin}{shown(statement.removesuffix(_QUOTE))}{_QUOTE}" if begin else text
+
+
+_QUOTED, _QUOTE = "Query: '", "'"
+
+
 def _shown(text: str, *, ansi: bool, escapes: bool, dollars: bool) -> str:
     parts: list[str] = []
     reader, end, inside = _Reader(), 0, False
