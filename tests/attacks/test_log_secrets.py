@@ -1,5 +1,7 @@
 """Passwords in the log of a real server: `zbackup log` shows none of them."""
 
+# ruff: noqa: E501  statements are whole
+
 import json
 
 import pymysql
