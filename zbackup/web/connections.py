@@ -49,7 +49,7 @@ class Places:
         self._known.pop(transport, None)
 
 
-class Connection(H11Protocol):
+class PageConnection(H11Protocol):
     """One connection to the page. Uvicorn has no time limit for what comes before a request."""
 
     def __init__(self, *, places: Places, **uvicorns: Any) -> None:

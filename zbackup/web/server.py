@@ -19,7 +19,7 @@ from zbackup.model.errors import Refused, UsageError
 from zbackup.model.event_log import log
 from zbackup.proc import secure_files
 from zbackup.proc.helper_socket import answer, hear
-from zbackup.web.connections import AT_ONCE, KEEP_ALIVE_S, Connection, Places
+from zbackup.web.connections import AT_ONCE, KEEP_ALIVE_S, PageConnection, Places
 from zbackup.web.guard import Access, Guard
 from zbackup.web.pages import build
 from zbackup.web.sessions import Sessions
@@ -95,7 +95,7 @@ def serve(
     app = build(Kept(SocketSource(reader, cloner)), guard, clock)
     config = uvicorn.Config(
         app,
-        http=partial(Connection, places=Places(guard.knows)),  # type: ignore[arg-type]  # it makes one
+        http=partial(PageConnection, places=Places(guard.knows)),  # type: ignore[arg-type]  # it makes one
         backlog=AT_ONCE,
         log_config=None,
         access_log=False,

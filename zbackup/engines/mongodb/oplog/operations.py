@@ -54,8 +54,8 @@ def operations(log: Oplog, at: ClusterTime, name: str) -> Iterator[str]:
 
 
 def _shown(operation: Mapping[str, Any]) -> dict[str, Any]:
-    """The operation; of a document of the server's own its _id alone: it may hold what an account logs in with,
-    or a key of the cluster's."""
+    """The operation. Of a document of the server's own it shows the _id alone: others hold what accounts log in
+    with, and keys of the cluster."""
     found = dict(operation)
     content = found.get("o")
     if isinstance(content, Mapping) and isinstance(nested := content.get("applyOps"), list):

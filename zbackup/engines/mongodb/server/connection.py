@@ -29,7 +29,7 @@ from pymongo.write_concern import WriteConcern
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server.login import address, login, tls
 from zbackup.engines.mongodb.server.privileges import advice
-from zbackup.engines.mongodb.server.transacted import ANSWERS, RAW, Answer, Transacted
+from zbackup.engines.mongodb.server.transacted import RAW, REPLIES, Reply, Transacted
 from zbackup.model.errors import DatabaseError
 
 CONNECT_LIMIT_S = 5
@@ -97,7 +97,7 @@ class Connection:
         """The same for a command of any database."""
         try:
             with pymongo.timeout(limit_s):
-                return self._client[database].command(dict(command), codec_options=ANSWERS)
+                return self._client[database].command(dict(command), codec_options=REPLIES)
         except FAILURES as failure:
             raise _named(failure, self._options, self.where, next(iter(command))) from None
 
@@ -302,8 +302,8 @@ def connect(options: ConnectOptions) -> Connection:
             connectTimeoutMS=CONNECT_LIMIT_S * 1000,
             tz_aware=True,
             tzinfo=UTC,
-            document_class=Answer,
-            unicode_decode_error_handler=ANSWERS.unicode_decode_error_handler,
+            document_class=Reply,
+            unicode_decode_error_handler=REPLIES.unicode_decode_error_handler,
         )
     except (PyMongoError, ValueError, OSError) as failure:
         raise DatabaseError(f"cannot connect to {where}: {_harmless(failure)}") from None

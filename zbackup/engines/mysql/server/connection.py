@@ -96,7 +96,7 @@ class StatementFailed(DatabaseError):
         self.code = code
 
 
-class Answer(dict[str, Any]):
+class NamedRow(dict[str, Any]):
     """A row by column names, or variables by theirs, that a server gave in answer to the statement `asked`.
 
     Asking it for anything that is not there raises DatabaseError: who answers may be no server, or one that
@@ -157,15 +157,15 @@ class Connection:
         """The server's address, for messages."""
         return self._options.where
 
-    def rows(self, statement: str, arguments: Sequence[object] = ()) -> list[Answer]:
+    def rows(self, statement: str, arguments: Sequence[object] = ()) -> list[NamedRow]:
         """Run one statement and fetch all of its result."""
         with self._asking(statement), self._raw.cursor() as cursor:
             cursor.execute(statement, tuple(arguments) or None)
-            return [Answer(statement, row) for row in cursor.fetchall()]
+            return [NamedRow(statement, row) for row in cursor.fetchall()]
 
-    def one(self, statement: str, arguments: Sequence[object] = ()) -> Answer:
+    def one(self, statement: str, arguments: Sequence[object] = ()) -> NamedRow:
         """The first row; an empty one when there is none."""
-        return next(iter(self.rows(statement, arguments)), Answer(statement, {}))
+        return next(iter(self.rows(statement, arguments)), NamedRow(statement, {}))
 
     def lacking(self, privilege: str, purpose: str) -> PrivilegeMissing:
         """The error for a privilege that is missed where the server itself raises none."""

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from zbackup.engines.mysql.server import assess, system_zone
-from zbackup.engines.mysql.server.connection import Answer, Connection, StatementFailed, whole_number
+from zbackup.engines.mysql.server.connection import Connection, NamedRow, StatementFailed, whole_number
 from zbackup.engines.mysql.server.directories import data_paths
 from zbackup.engines.mysql.server.keyring import component
 from zbackup.engines.mysql.server.plugins import plugins
@@ -56,7 +56,7 @@ def inspect(connection: Connection) -> ServerFacts:
 def _variables(connection: Connection) -> dict[str, str]:
     asked = "SHOW GLOBAL VARIABLES"
     rows = connection.rows(asked) + connection.rows("SHOW GLOBAL STATUS LIKE 'Innodb_redo_log_enabled'")
-    return Answer(asked, {str(row["Variable_name"]): str(row["Value"]) for row in rows})
+    return NamedRow(asked, {str(row["Variable_name"]): str(row["Value"]) for row in rows})
 
 
 def _identity(server: Dialect, variables: Mapping[str, str]) -> str:

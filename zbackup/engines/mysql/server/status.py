@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.server.connection import Answer, Connection
+from zbackup.engines.mysql.server.connection import Connection, NamedRow
 from zbackup.engines.mysql.sql.shown import error_shown
 from zbackup.model.errors import DatabaseError, Refused
 
@@ -94,7 +94,7 @@ def instant_log_status(connection: Connection) -> LogStatus:
     """
     row = connection.one("SELECT LOCAL AS log FROM performance_schema.log_status")
     try:
-        log = Answer("SELECT LOCAL", json.loads(row["log"]) if row else {})
+        log = NamedRow("SELECT LOCAL", json.loads(row["log"]) if row else {})
     except (TypeError, ValueError):
         raise DatabaseError(
             "what the server says of its log (performance_schema.log_status) is no JSON"
@@ -135,7 +135,7 @@ def channels(connection: Connection, dialect: Dialect) -> tuple[Channel, ...]:
 def channel_of(row: dict[str, Any]) -> Channel:
     """Read one row of SHOW REPLICA STATUS, in the old words or the new ones."""
     words = {key.replace("Slave", "Replica").replace("Master", "Source"): value for key, value in row.items()}
-    new = Answer("SHOW REPLICA STATUS", words)
+    new = NamedRow("SHOW REPLICA STATUS", words)
     until = str(new.get("Until_Condition") or "None")
     return Channel(
         name=str(new.get("Channel_Name") or new.get("Connection_name") or ""),

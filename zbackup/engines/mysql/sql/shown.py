@@ -72,7 +72,7 @@ _QUOTED, _QUOTE = "Query: '", "'"
 
 def _shown(text: str, *, ansi: bool, escapes: bool, dollars: bool) -> str:
     parts: list[str] = []
-    reader, end, inside = _Reader(), 0, False
+    reader, end, inside = _Literals(), 0, False
     for token in tokens(
         text, ansi_quotes=ansi, backslash_escapes=escapes, dollar_quotes=dollars, comments=True
     ):
@@ -92,7 +92,7 @@ def _shown(text: str, *, ansi: bool, escapes: bool, dollars: bool) -> str:
     return "".join(parts).strip()
 
 
-class _Reader:
+class _Literals:
     """Reads a statement token by token, as far as it tells what a literal is."""
 
     def __init__(self) -> None:
