@@ -54,8 +54,8 @@ def operations(log: Oplog, at: ClusterTime, name: str) -> Iterator[str]:
 
 
 def _shown(operation: Mapping[str, Any]) -> dict[str, Any]:
-    """The operation. Of a document of the server's own it shows the _id alone: others hold what accounts log in
-    with, and keys of the cluster."""
+    """The operation. Of a document of the server's own it shows the _id alone: there is what accounts log
+    in with, and keys of the cluster."""
     found = dict(operation)
     content = found.get("o")
     if isinstance(content, Mapping) and isinstance(nested := content.get("applyOps"), list):
