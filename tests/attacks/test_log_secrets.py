@@ -78,6 +78,7 @@ def taken(house: House) -> int:
                 continue
         cursor.execute(f"CREATE TABLE secrets.{TOLD} (a INT)")
         cursor.execute(f"DROP TABLE secrets.{TOLD}")
+    house.snapshot()
     return count
 
 
