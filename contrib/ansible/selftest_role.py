@@ -25,6 +25,8 @@ PROVEN = (
     "the key's user may receive",
     "a key that may only read cannot receive any more",
     "what zbackup refuses replaces nothing",
+    "a key file of two lines lets nobody in",
+    "a key that may do more already is refused",
 )
 
 

@@ -1,5 +1,6 @@
 """zbackup log"""
 
+import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
@@ -21,7 +22,7 @@ from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.log.log import follow, largest, promised_from, rows_of, was_promised
 from zbackup.jobs.restore.search_copies import search_copies
 from zbackup.jobs.restore.search_log import require_all_read, search_log
-from zbackup.model.errors import UsageError
+from zbackup.model.errors import Refused, UsageError
 from zbackup.model.log_entry import KINDS, Kind, LogEntry, LogFilter, LogRead
 from zbackup.model.moment import FORMS, parse_moment
 from zbackup.model.transaction_name import parse_named
@@ -38,6 +39,9 @@ window that the retention policy promises, or not before --since, else in one li
 Where the log holds statements instead of rows (binlog_format STATEMENT or MIXED), tables are those that the
 statement's text names, and "by text" is said: triggers and functions may have changed others.
 
+In a statement *** stands for passwords, for all else that may be one, and for data: texts and numbers, but
+for those that define a table. --rows shows data, --statements full shows root what was logged.
+
 On a terminal it goes through PAGER, or less -FRX; PAGER=cat prints it as it comes. A moment is {FORMS}.
 
 \b
@@ -46,6 +50,7 @@ zbackup log shop --table shop.orders --kind drop --kind truncate
 zbackup log shop --kind ddl --since "yesterday 00:00"
 zbackup log shop --largest 10 --since -1d           the transactions with most bytes
 zbackup log shop --grep "WHERE 1"                   in the statements' texts
+zbackup log shop --kind ddl --statements full       with passwords and data; root alone
 zbackup log shop --rows 3e11fa47-71ca-11e1-9e33-c80aa9429562:23   its rows, before and after
 zbackup log docs --rows 1795240185,7                MongoDB: the operations of one transaction
 zbackup log shop --at offsite --since -7d --kind drop    what the backups at a destination hold
@@ -104,6 +109,15 @@ Rows = Annotated[
         show_default=False,
     ),
 ]
+Statements = Annotated[
+    str,
+    typer.Option(
+        "--statements",
+        metavar="full",
+        help="Show statements as they were logged, with the passwords and data in them. For root alone.",
+        show_default=False,
+    ),
+]
 Follow = Annotated[
     bool, typer.Option("--follow", "-f", help="Continue with what is committed next, until Ctrl-C.")
 ]
@@ -120,6 +134,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     largest_n: Largest = 0,
     grep: Grep = "",
     rows: Rows = None,
+    statements: Statements = "",
     follow_on: Follow = False,
     at: At = None,
     private_key: private_key_option.Files = None,
@@ -130,6 +145,10 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         raise UsageError("--follow and --rows are of this host's log: leave out --at")
     if rows is not None and (table or kind or since or until or grep or largest_n or follow_on):
         raise UsageError("--rows shows one transaction as a whole: leave out what chooses among several")
+    if rows is not None and statements:
+        raise UsageError("--rows shows rows: leave out --statements")
+    if statements:
+        _require_root(statements)
     if follow_on and (largest_n or until):
         raise UsageError("--follow has no end: leave out --largest and --until")
     with (
@@ -137,6 +156,8 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         paged(plain.progress, wanted=not (options.json or follow_on)) as pager,
     ):
         ctx = replace(plain, progress=pager)
+        if statements:
+            ctx.progress.note("statements are shown as they were logged, with passwords and data in them")
         if rows is not None:
             _show_rows(options, pager, rows_of(ctx, parse_named(rows)))
             return
@@ -149,6 +170,8 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         )
         there = app.choose_destination(ctx, at) if at else None
         found = _found(ctx, there, wanted, follow_on=follow_on)
+        if statements:
+            found = map(_as_logged, found)
         _show(
             options,
             ctx,
@@ -166,6 +189,21 @@ def _found(
     if there:
         return search_copies(ctx, there, wanted)
     return follow(ctx, wanted) if follow_on else search_log(ctx, wanted)
+
+
+def _require_root(statements: str) -> None:
+    if statements != "full":
+        raise UsageError(
+            f'--statements: "{statements}" is not known: write --statements full, or leave it out'
+        )
+    if os.geteuid() != 0:
+        raise Refused(
+            "--statements full shows passwords, to root alone: sudo zbackup log ... --statements full"
+        )
+
+
+def _as_logged(each: LogEntry | LogRead) -> LogEntry | LogRead:
+    return replace(each, text=each.logged or each.text) if isinstance(each, LogEntry) else each
 
 
 def _lines(ctx: Context, *, by_size: bool, at: str) -> LogLines:

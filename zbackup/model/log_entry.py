@@ -1,7 +1,7 @@
 """Words for what a transaction in a server's log did, to which tables, and which transactions are wanted."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Final, Literal, get_args
@@ -35,7 +35,8 @@ class Touched:
 class LogEntry:
     """One transaction of a log: `events` and `size` in bytes are of all of it, as it is stored.
 
-    `text` is the statement: of DDL always, of others where the server logged it. `by_text`: the log holds
+    `text` is the statement, its secrets and data replaced: of DDL always, of others where the server logged
+    it. `logged` is the same as it was logged, for root alone and for searches. `by_text`: the log holds
     statements and no rows, so that the tables are those that its text names. `thread` is the session's
     number, 0 where it was not logged; `user` who it was logged in as, "" likewise. `prepared`: it took
     effect, or not, by a later decision (XA COMMIT, commitTransaction). `stops_replay` says why a replay
@@ -48,6 +49,7 @@ class LogEntry:
     events: int
     size: int
     text: str = ""
+    logged: str = field(default="", repr=False)
     thread: int = 0
     user: str = ""
     by_text: bool = False
@@ -90,7 +92,7 @@ class LogFilter:
         return (
             self.admits_time(entry.transaction.committed)
             and (not (self.tables or self.kinds) or any(map(self.admits_table, entry.tables)))
-            and (not self.grep or self.grep.casefold() in entry.text.casefold())
+            and (not self.grep or self.grep.casefold() in (entry.logged or entry.text).casefold())
         )
 
     def admits_time(self, committed: datetime) -> bool:

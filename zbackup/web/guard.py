@@ -91,6 +91,12 @@ class Guard:
             return _refused(403, f"The proxy names nobody in {self.access.header}.")
         return RedirectResponse("/login", status_code=303)
 
+    def knows(self, request: Request) -> bool:
+        """Tell whether the request is one of a user who is logged in, or has a link that logs in."""
+        return bool(self._who(request)) or (
+            request.url.path == "/login" and self.sessions.opens(request.query_params.get("link", ""))
+        )
+
     def _who(self, request: Request) -> str:
         """Tell who is logged in, "" for nobody."""
         if self.access.header:

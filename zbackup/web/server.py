@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -18,13 +19,13 @@ from zbackup.model.errors import Refused, UsageError
 from zbackup.model.event_log import log
 from zbackup.proc import secure_files
 from zbackup.proc.helper_socket import answer, hear
+from zbackup.web.connections import AT_ONCE, KEEP_ALIVE_S, PageConnection, Places
 from zbackup.web.guard import Access, Guard
 from zbackup.web.pages import build
 from zbackup.web.sessions import Sessions
 from zbackup.web.source import Kept, SocketSource
 
 LOGIN_SOCKET = "login.sock"
-CONNECTIONS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,15 +91,17 @@ def serve(
     """Serve until told to stop. Raise UsageError or Refused when it cannot begin."""
     access = listening.access()
     sessions = Sessions()
-    app = build(Kept(SocketSource(reader, cloner)), Guard(access, sessions), clock)
+    guard = Guard(access, sessions)
+    app = build(Kept(SocketSource(reader, cloner)), guard, clock)
     config = uvicorn.Config(
         app,
+        http=partial(PageConnection, places=Places(guard.knows)),  # type: ignore[arg-type]  # it makes one
+        backlog=AT_ONCE,
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=CONNECTIONS,
-        timeout_keep_alive=15,
+        timeout_keep_alive=int(KEEP_ALIVE_S),
         h11_max_incomplete_event_size=16 << 10,
         lifespan="off",
         ws="none",

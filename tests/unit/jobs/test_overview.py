@@ -96,6 +96,8 @@ def test_no_setting_that_opens_a_door_is_shown() -> None:
     engine = "mysql"
     datasets = ["tank/mysql"]
     password = { env = "SECRET4" }
+    [instance.shop.recovery]
+    server = ["/usr/sbin/mysqld", "--init-connect=SECRET12"]
     [instance.shop.notify]
     ping = { snapshot = "https://hc-ping.com/SECRET5" }
     on_success = "/usr/local/bin/tell"
@@ -114,5 +116,6 @@ def test_no_setting_that_opens_a_door_is_shown() -> None:
     assert names["instance.shop.password"] == HIDDEN
     assert names["instance.shop.notify.on_failure"] == f"/bin/sh, {HIDDEN}"
     assert names["instance.shop.notify.on_success"] == "/usr/local/bin/tell"
+    assert names["instance.shop.recovery.server"] == f"/usr/sbin/mysqld, {HIDDEN}"
     assert names["instance.shop.datasets"] == "tank/mysql"
     assert names["instance.shop.ship.bucket.to"] == "s3://bucket/prefix"

@@ -109,3 +109,22 @@ def test_a_clone_s_oplog_is_asked_by_a_server_whose_files_are_thrown_away(
     there = ConnectOptions(socket=str(tmp_path / "nobody"))
     with pytest.raises(DatabaseError):
         list(MongoLogSearch(recovery=story.recovery, connect=there).images(ClusterTime(1, 1)))
+
+
+def test_of_a_document_of_the_servers_own_the_id_alone_is_told() -> None:
+    secret = {"storedKey": "SECRET", "salt": "SECRET"}
+    user = {"_id": "admin.app", "credentials": {"SCRAM-SHA-256": secret}}
+    changed = {"op": "u", "ns": "admin.system.users", "o": {"$v": 2, "diff": {"u": secret}}, "o2": {"_id": 7}}
+    made = {"op": "i", "ns": "admin.system.users", "o": user}
+    nested = {"op": "c", "ns": "admin.$cmd", "o": {"applyOps": [{**made, "ns": "admin.system.keys"}]}}
+    log = Stored(
+        made,
+        changed,
+        {"op": "c", "ns": "admin.$cmd", "o": {"applyOps": [made, nested]}, **SESSION, **behind(0)},
+        {"op": "i", "ns": "shop.users", "o": user},
+    )
+    for number in (1, 2, 3):
+        lines = list(operations(log, ClusterTime(100, number), "the oplog"))  # type: ignore[arg-type]
+        assert lines and "SECRET" not in str(lines) and "_id" in str(lines)
+    assert told(log, 2) == [7]
+    assert "SECRET" in str(list(operations(log, ClusterTime(100, 4), "the oplog")))  # type: ignore[arg-type]

@@ -28,7 +28,7 @@ def test_the_longest_statement_is_named_and_how_many_wait_for_it() -> None:
     waiting = (3, 90, FLUSH_AWAITED)
     said = blockers_of(session((1, 60, "executing"), (2, 5, "updating"), waiting, (OURS, 99, "init")))
     assert said == (
-        "; the longest statement is connection 1 of app, 60 s: SELECT 1; 1 more wait until it has ended "
+        "; the longest statement is connection 1 of app, 60 s: SELECT ***; 1 more wait until it has ended "
         "(KILL QUERY 1 ends it)"
     )
     assert "KILL" not in blockers_of(session((1, 60, "executing")))

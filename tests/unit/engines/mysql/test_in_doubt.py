@@ -2,8 +2,11 @@
 
 from typing import Any
 
+import pytest
+
 from zbackup.engines.mysql.recovery import replay_remarks
 from zbackup.engines.mysql.server.connection import StatementFailed
+from zbackup.model.errors import DatabaseError
 
 
 class Server:
@@ -23,7 +26,7 @@ class Server:
                 "formatID": 7,
                 "gtrid_length": 2,
                 "bqual_length": len(name) - 2,
-                "data": "0x" + name.encode().hex().upper() if convert else name,
+                "data": "0x" + name.encode("latin-1").hex().upper() if convert else name,
             }
             for name in self.names
         ]
@@ -70,3 +73,18 @@ def test_a_name_that_a_server_gives_as_bytes_is_a_name() -> None:
 
     server = Bytes("de").tell("mysql", {})
     assert server.did[1:] == [f"XA ROLLBACK {REPLAYED}"] and server.notes[0].endswith(": de")
+
+
+def test_ids_that_are_no_text_are_said_as_statements_do() -> None:
+    server = Server("\x0a\x0b\x00\xff").tell("mysql", {})
+    assert server.did[1:] == ["XA ROLLBACK X'0a0b', X'00ff', 7"]
+    assert server.notes[0].endswith(": X'0a0b', X'00ff', 7")
+
+
+def test_an_id_that_is_none_runs_nothing() -> None:
+    class Liar(Server):
+        def rows(self, statement: str) -> list[dict[str, Any]]:
+            return [{**row, "data": "00', 1; DROP DATABASE shop; --"} for row in super().rows(statement)]
+
+    with pytest.raises(DatabaseError, match="no id"):
+        Liar("de").tell("mysql", {})

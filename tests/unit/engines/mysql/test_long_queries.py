@@ -48,7 +48,7 @@ def test_one_that_ends_in_time_is_waited_for(serving: Serve) -> None:
 def test_one_that_does_not_end_is_named_and_left_alone(serving: Serve) -> None:
     server = serving(running=[statement(901, 70, Info="UPDATE\n  orders SET a = 1"), statement()])
     began = server.clock.now
-    refused(server, r"still runs after 30 s: connection 901 of app, 70 s: UPDATE orders SET a = 1$")
+    refused(server, r"still runs after 30 s: connection 901 of app, 70 s: UPDATE orders SET a = \*\*\*$")
     assert 30 <= server.clock.now - began < 31 and len(server.running) == 2
 
 

@@ -187,7 +187,15 @@ def test_a_mariadb_that_has_not_begun_is_nowhere() -> None:
 
 
 @pytest.mark.parametrize(
-    ("workers", "said"), [([{"message": "no row"}], "no row"), ([], "the coordinator stopped")]
+    ("workers", "said"),
+    [
+        ([{"message": "no row"}], "no row"),
+        ([], "the coordinator stopped"),
+        (
+            [{"message": "Error 'x' on query. Default database: 's'. Query: 'UPDATE t SET a = 'secret''"}],
+            "Error 'x' on query. Default database: 's'. Query: 'UPDATE t SET a = '***''",
+        ),
+    ],
 )
 def test_the_error_of_a_worker_says_more_than_that_there_was_one(
     workers: list[dict[str, Any]], said: str

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import socket
 import struct
 import threading
@@ -11,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from zbackup.config.lock import Lock
 from zbackup.engines.mysql.administrator import MysqlAdministrator
+from zbackup.engines.mysql.engine import MysqlEngine
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server.connection import connect, connect_rows
 from zbackup.engines.mysql.server.greeting import greeting
-from zbackup.model.errors import DatabaseError
+from zbackup.model.errors import DatabaseError, ZbackupError
 
 SECRET = "the-DBA-s"
 Peer = Callable[[], tuple[int, int]] | None
@@ -153,21 +156,27 @@ WANTS_FILE = b"\xfb/etc/shadow"
 BYTES = 253
 
 
-def text(value: str) -> bytes:
-    return bytes((len(value),)) + value.encode()
+def text(value: str | bytes) -> bytes:
+    value = value if isinstance(value, bytes) else value.encode()
+    return bytes((len(value),)) + value
 
 
-def row(**values: str) -> list[bytes]:
+def row(**values: str | bytes) -> list[bytes]:
     """The packets of a result with one row."""
+    return rows(tuple(values), tuple(values.values()))
+
+
+def rows(names: tuple[str, ...], *values: tuple[str | bytes, ...]) -> list[bytes]:
+    """The packets of a result."""
     of_column = struct.pack("<HIBHB", 45, 80, BYTES, 0, 0) + b"\0\0"
-    columns = [text("def") + text("") * 3 + text(name) * 2 + b"\x0c" + of_column for name in values]
-    return [bytes((len(values),)), *columns, EOF, b"".join(map(text, values.values())), EOF]
+    columns = [text("def") + text("") * 3 + text(name) * 2 + b"\x0c" + of_column for name in names]
+    return [bytes((len(names),)), *columns, EOF, *(b"".join(map(text, each)) for each in values), EOF]
 
 
 class Liar(Rogue):
     """Lets anybody in, and has one answer to what is asked of it then."""
 
-    def __init__(self, path: Path, answer: list[bytes]) -> None:
+    def __init__(self, path: Path, answer: list[bytes] | Callable[[str], list[bytes]]) -> None:
         self.answer = answer
         super().__init__(path, b"")
 
@@ -186,7 +195,10 @@ class Liar(Rogue):
             # Of a file: it ends with nothing.
             there.sendall(b"" if said else packet(number + 1, OK))
             return
-        answer = [OK] if b"SET" in said else self.answer
+        if callable(self.answer):
+            answer = self.answer(said[1:].decode())
+        else:
+            answer = [OK] if b"SET" in said else self.answer
         if b"CONNECTION_ID" in said:
             answer = row(id="7", account="a@b", version="9.7.4")
         there.sendall(b"".join(packet(n, body) for n, body in enumerate(answer, 1)))
@@ -231,4 +243,67 @@ def test_an_answer_that_no_server_gives_is_an_error_in_a_line(tmp_path: Path, an
     liar = Liar(tmp_path / "t", answer)
     with connect_rows(options(tmp_path / "t")) as session, contextlib.suppress(DatabaseError):
         session.read(b"SELECT 1")
+    liar.end()
+
+
+def named(statement: str, value: str | bytes) -> list[bytes]:
+    """A row that has what is asked for, with that value for each."""
+    shown = {"SHOW GLOBAL": "Variable_name Value", "SHOW REPLICA": "Channel_Name Replica_SQL_Running"}
+    names = re.findall(r" AS (\w+)", statement)
+    names += next((more.split() for words, more in shown.items() if statement.startswith(words)), [])
+    return row(**dict.fromkeys([*names, "File", "Position", "TABLE_NAME", "ENGINE"], value))
+
+
+VARIABLES = {
+    "version": "9.7.4",
+    "server_uuid": "u",
+    "datadir": "/srv/d/",
+    "log_bin_basename": "/srv/d/binlog",
+}
+
+LIES: list[Callable[[str], list[bytes]]] = [
+    lambda _: [OK],
+    lambda _: row(unasked="1"),
+    lambda statement: named(statement, "x"),
+    lambda statement: named(statement, ""),
+    lambda statement: named(statement, b"\xff\xfe"),
+]
+
+
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("beyond", range(18))
+def test_whatever_a_server_answers_to_the_questions_of_a_job_is_an_error_in_a_line(
+    tmp_path: Path, lie: Callable[[str], list[bytes]], beyond: int
+) -> None:
+    """The first answers are those of a server, so that all later questions are asked, too."""
+    asked = 0
+
+    def answer(statement: str) -> list[bytes]:
+        nonlocal asked
+        if statement.startswith("SET"):
+            return [OK]
+        asked += 1
+        truth = {
+            "SHOW GLOBAL VARIABLES": rows(("Variable_name", "Value"), *VARIABLES.items()),
+            "SHOW BINARY LOG STATUS": row(File="binlog.000001", Position="4"),
+            "SHOW REPLICA STATUS": [OK],
+        }
+        return truth.get(statement, named(statement, "1")) if asked < beyond else lie(statement)
+
+    liar = Liar(path := tmp_path / "s", answer)
+    engine = MysqlEngine(instance="shop", connect=options(path), lock=Lock(), run_dir=tmp_path)
+    said = ""
+    try:
+        engine.inspect()
+        assert beyond > 5  # what a server may say, too
+    except ZbackupError as raised:
+        said = str(raised)
+    liar.end()
+    assert "\n" not in said
+
+
+def test_bytes_that_are_no_text_are_read(tmp_path: Path) -> None:
+    liar = Liar(path := tmp_path / "s", row(Info=b"SELECT _binary'\xff\xfe' \xc3\xa4"))
+    with connect(options(path)) as session:
+        assert session.one("SHOW FULL PROCESSLIST") == {"Info": "SELECT _binary'\ufffd\ufffd' ä"}
     liar.end()

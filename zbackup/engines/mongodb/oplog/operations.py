@@ -5,7 +5,7 @@ Source: MongoDB's documentation of applyOps, and what a 6.0 wrote: the entries o
 two phases of one of several shards, each name the one before in `prevOpTime`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from zbackup.engines.mongodb.server.connection import connect
 from zbackup.model.errors import NotRecoverable
 from zbackup.model.log import ClusterTime
 
+_OWN_DATABASES: Final = frozenset({"admin", "config", "local"})
 _CHAINED: Final = frozenset({"applyOps", "commitTransaction"})
 _READ: Final = CodecOptions[dict[str, Any]](
     tz_aware=True,
@@ -49,7 +50,20 @@ def operations(log: Oplog, at: ClusterTime, name: str) -> Iterator[str]:
         entry = bson.decode(_stored(log, position, name).raw, _READ)
         applied = entry["o"].get("applyOps") if entry["op"] == "c" else None
         for each in applied if isinstance(applied, list) and applied else [entry]:
-            yield json_util.dumps(each, json_options=json_util.RELAXED_JSON_OPTIONS)
+            yield json_util.dumps(_shown(each), json_options=json_util.RELAXED_JSON_OPTIONS)
+
+
+def _shown(operation: Mapping[str, Any]) -> dict[str, Any]:
+    """The operation. Of a document of the server's own it shows the _id alone: there is what accounts log
+    in with, and keys of the cluster."""
+    found = dict(operation)
+    content = found.get("o")
+    if isinstance(content, Mapping) and isinstance(nested := content.get("applyOps"), list):
+        found["o"] = {**content, "applyOps": [_shown(each) for each in nested]}
+    elif found.get("op") != "c" and str(found.get("ns", "")).partition(".")[0] in _OWN_DATABASES:
+        named = found.pop("o2", None) or content or {}
+        found["o"] = {"_id": named["_id"]} if "_id" in named else {}
+    return found
 
 
 def _chain(log: Oplog, last: Timestamp, name: str) -> list[Timestamp]:

@@ -29,7 +29,7 @@ from pymongo.write_concern import WriteConcern
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server.login import address, login, tls
 from zbackup.engines.mongodb.server.privileges import advice
-from zbackup.engines.mongodb.server.transacted import RAW, Transacted
+from zbackup.engines.mongodb.server.transacted import RAW, REPLIES, Reply, Transacted
 from zbackup.model.errors import DatabaseError
 
 CONNECT_LIMIT_S = 5
@@ -47,6 +47,9 @@ RAW_BATCH = 1_000_000
 USER_NOT_FOUND, UNAUTHORIZED, AUTHENTICATION_FAILED, MAX_TIME_EXPIRED = 11, 13, 18, 50
 
 Document = dict[str, Any]
+
+FAILURES = (PyMongoError, BSONError)
+"""Errors of PyMongo; the second are a document that is too large, and an answer that cannot be read."""
 
 
 class LoginRefused(DatabaseError):
@@ -94,10 +97,8 @@ class Connection:
         """The same for a command of any database."""
         try:
             with pymongo.timeout(limit_s):
-                return self._client[database].command(dict(command))
-        except BSONError as failure:  # a document that is too large, and an answer that cannot be read
-            raise DatabaseError(f"{next(iter(command))} at {self.where} failed: {failure}") from None
-        except PyMongoError as failure:
+                return self._client[database].command(dict(command), codec_options=REPLIES)
+        except FAILURES as failure:
             raise _named(failure, self._options, self.where, next(iter(command))) from None
 
     def await_server(self, limit_s: float) -> None:
@@ -130,7 +131,7 @@ class Connection:
                     dict(wanted), {field: 1 for field in fields} or None, limit=most
                 )
                 return list(found.sort("$natural", -1 if backwards else 1))
-        except PyMongoError as failure:
+        except FAILURES as failure:
             raise _named(failure, self._options, self.where, f"reading {database}.{name}") from None
 
     def in_order(
@@ -141,7 +142,7 @@ class Connection:
         try:
             found = self._client[database][name].find(dict(wanted), {field: 1 for field in fields})
             yield from found.hint([("$natural", 1)])
-        except PyMongoError as failure:
+        except FAILURES as failure:
             raise _named(failure, self._options, self.where, f"reading {database}.{name}") from None
 
     def raw_batches(self, collection: tuple[str, str], wanted: Mapping[str, Any]) -> Iterator[bytes]:
@@ -150,7 +151,7 @@ class Connection:
         try:
             cursor = self._client[database][name].find_raw_batches(dict(wanted), batch_size=RAW_BATCH)
             yield from cursor.hint([("$natural", 1)])
-        except PyMongoError as failure:
+        except FAILURES as failure:
             raise _named(failure, self._options, self.where, f"reading {database}.{name}") from None
 
     def committed_batches(
@@ -167,7 +168,7 @@ class Connection:
                     found.append(cast(bytes, batch))
                     if sum(map(len, found)) >= most:
                         return found, True
-        except PyMongoError as failure:
+        except FAILURES as failure:
             raise _named(failure, self._options, self.where, f"reading {'.'.join(collection)}") from None
         return found, False
 
@@ -199,7 +200,7 @@ class Connection:
                 # A comparison would leave out values of other types, which this does not.
                 cursor = cursor.min([("_id", cast(Any, start))]).hint([("_id", 1)])
             yield from cursor
-        except PyMongoError as failure:
+        except FAILURES as failure:
             raise _named(failure, self._options, self.where, f"reading {database}.{name}") from None
         finally:
             if session:
@@ -228,7 +229,7 @@ class Connection:
             with found.aggregate(stages, maxAwaitTimeMS=CHANGES_LIMIT_MS) as cursor:
                 while (there := cursor.try_next()) is not None:
                     yield cast(RawBSONDocument, there)
-        except PyMongoError as failure:
+        except FAILURES as failure:
             doing = f"reading changes of {database}.{name}"
             raise _named(failure, self._options, self.where, doing) from None
 
@@ -241,9 +242,7 @@ class Connection:
         try:
             with self._client.start_session() as session, session.start_transaction(AT_ONE_TIME, TO_MAJORITY):
                 yield Transacted(self._client, session)
-        except BSONError as failure:
-            raise DatabaseError(f"a transaction at {self.where} failed: {failure}") from None
-        except PyMongoError as failure:
+        except FAILURES as failure:
             raise _named(failure, self._options, self.where, "a transaction") from None
 
     def last_id(self, collection: tuple[str, str]) -> RawBSONDocument | None:
@@ -252,7 +251,7 @@ class Connection:
         try:
             found = self._client[database].get_collection(name, codec_options=RAW)
             return cast("RawBSONDocument | None", found.find_one({}, {"_id": 1}, sort=[("_id", -1)]))
-        except PyMongoError as failure:
+        except FAILURES as failure:
             raise _named(failure, self._options, self.where, f"reading {database}.{name}") from None
 
     def insert_raw(self, collection: tuple[str, str], documents: Sequence[bytes]) -> None:
@@ -303,6 +302,8 @@ def connect(options: ConnectOptions) -> Connection:
             connectTimeoutMS=CONNECT_LIMIT_S * 1000,
             tz_aware=True,
             tzinfo=UTC,
+            document_class=Reply,
+            unicode_decode_error_handler=REPLIES.unicode_decode_error_handler,
         )
     except (PyMongoError, ValueError, OSError) as failure:
         raise DatabaseError(f"cannot connect to {where}: {_harmless(failure)}") from None
@@ -347,8 +348,12 @@ def _where(options: ConnectOptions) -> str:
     return f"{host}:{port}" if port else f"socket {host}"
 
 
-def _named(failure: PyMongoError, options: ConnectOptions, where: str, doing: str) -> DatabaseError:
+def _named(
+    failure: PyMongoError | BSONError, options: ConnectOptions, where: str, doing: str
+) -> DatabaseError:
     """The server's error under our name. Its text names users and privileges, but never passwords."""
+    if isinstance(failure, BSONError):
+        return DatabaseError(f"{doing} at {where} failed: {failure}")
     if isinstance(failure, OperationFailure):
         return _refused(failure, options, where, doing)
     if isinstance(failure, ServerSelectionTimeoutError):

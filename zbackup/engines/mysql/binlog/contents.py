@@ -22,9 +22,11 @@ from zbackup.engines.mysql.binlog.events import (
 )
 from zbackup.engines.mysql.binlog.needs import Need, needs_of
 from zbackup.engines.mysql.binlog.query_status import QueryStatus, read_status
-from zbackup.engines.mysql.binlog.statement import LONGEST, read_statement, without_secrets
+from zbackup.engines.mysql.binlog.statement import LONGEST, read_statement
 from zbackup.engines.mysql.binlog.table_map import read_name
 from zbackup.engines.mysql.binlog.unreplayable import why_unreplayable
+from zbackup.engines.mysql.sql.shown import LONGEST as _SHOWN
+from zbackup.engines.mysql.sql.shown import shown
 from zbackup.model.log import Transaction
 from zbackup.model.log_entry import KINDS, Kind, LogEntry, Touched
 
@@ -54,9 +56,6 @@ _PLAIN: Final = frozenset({*events.BEGINS, events.XID, events.INTVAR, events.RAN
 _FRAME: Final = (b"BEGIN", b"COMMIT")
 _LONGEST_FRAME: Final = max(map(len, _FRAME))
 _UNTOLD: Final = ("BEGIN", "SAVEPOINT", "ROLLBACK", "COMMIT")
-_SHOWN: Final = 1 << 14
-"""Bytes of a statement's text that are kept."""
-
 _LOOKED_AT: Final = 4 * LONGEST
 """Bytes of a compressed event that are read: rows are not, and what is in front of a statement is shorter."""
 
@@ -69,7 +68,11 @@ class Contents:
     """The contents of one transaction: what its events do. Made for each that is looked into, so it is
     bare."""
 
-    text = user = stops = ""
+    user = stops = ""
+    said: tuple[tuple[str, QueryStatus | None], ...] = ()
+    """Statements, each with the mode of its session; None where that is not known."""
+    frame: bytes = b""
+    """The variables of its BEGIN, which are those of the statements that made its rows."""
     thread = events = 0
     by_text = prepared = False
     renames: tuple[tuple[str, str], ...] = ()
@@ -83,14 +86,17 @@ class Contents:
 
     def entry(self, transaction: Transaction, size: int) -> LogEntry:
         """Convert to the model's types."""
-        for data, at, end in self.annotated:
-            self.say(_text(data, at, end))
+        if self.annotated:
+            mode = read_status(self.frame) if self.frame else None
+            for data, at, end in self.annotated:
+                self.say(_text(data, at, end), mode)
         return LogEntry(
             transaction=transaction,
             tables=tuple(Touched(name, _KINDS_OF[mask]) for name, mask in self.tables.items()),
             events=self.events,
             size=size,
-            text=without_secrets(self.text),
+            text="; ".join(map(_as_shown, self.said))[:_SHOWN],
+            logged="; ".join(text for text, _ in self.said)[:_SHOWN],
             thread=self.thread,
             user=self.user,
             by_text=self.by_text,
@@ -99,10 +105,23 @@ class Contents:
             renames=self.renames,
         )
 
-    def say(self, text: str) -> None:
+    def statements(self) -> list[str]:
+        """The statements for people who ask for rows: those of the server's own tables, and all that change
+        no rows, without secrets."""
+        rows_alone = self.by_text and not any(name.startswith("mysql.") for name in self.tables)
+        return [text if rows_alone else _as_shown((text, mode)) for text, mode in self.said]
+
+    def say(self, text: str, mode: QueryStatus | None) -> None:
         """Add a statement to what it says."""
-        if len(self.text) < _SHOWN:
-            self.text = f"{self.text}; {text}"[:_SHOWN] if self.text else text[:_SHOWN]
+        if sum(len(each) for each, _ in self.said) < _SHOWN:
+            self.said += ((text[:_SHOWN], mode),)
+
+
+def _as_shown(said: tuple[str, QueryStatus | None]) -> str:
+    text, mode = said
+    if mode is None:
+        return shown(text)
+    return shown(text, ansi_quotes=mode.ansi_quotes, backslash_escapes=mode.backslash_escapes)
 
 
 def kinds_of(mask: int) -> tuple[Kind, ...]:
@@ -177,6 +196,7 @@ def _query(found: Contents, data: Buffer, event: tuple[int, int], trailer: int) 
     if not found.thread:
         found.thread = thread
     if end - text <= _LONGEST_FRAME and data[text:end] in _FRAME:
+        found.frame = data[body + _QUERY_FIXED : body + _QUERY_FIXED + status]
         return
     _require_sound(data, event, trailer)
     _statement(found, data[body : min(end, text + LONGEST)], data[text : min(end, text + LONGEST)])
@@ -218,7 +238,7 @@ def _statement(found: Contents, body: bytes, said: bytes) -> None:
         found.renames += tuple(statement.renames)
     found.stops = found.stops or why_unreplayable(statement)
     found.needs += needs_of(statement, substitutes=told.substitutes)
-    found.say(text)
+    found.say(text, told if variables else None)
 
 
 def _rows_query(found: Contents, data: Buffer, event: tuple[int, int], trailer: int) -> None:

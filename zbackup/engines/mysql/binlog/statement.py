@@ -283,31 +283,3 @@ def _alteration(found: Statement, name: str, rest: Sequence[Token], schema: str)
 
 _MOVES: Final = frozenset({"DROP", "EXCHANGE", "CONVERT"})
 """The words of ALTER TABLE that take a partition's rows out of the table."""
-
-
-def without_secrets(text: str) -> str:
-    """The text as it may be shown: what stands where passwords and their hashes do is left out, and so is the
-    address of another server (CONNECTION), which has a password in it, and a COMMENT with one for Spider."""
-    if not _MAY_HAVE_SECRETS.search(text):
-        return text
-    text = _COMMENT.sub(lambda m: f"{m[1]}'***'" if "password" in m[2].lower() else m[0], text)
-    return _SET_PASSWORD.sub(_HIDDEN, _SECRET.sub(_HIDDEN, text))
-
-
-_HIDDEN: Final = r"\1'***'"
-_MAY_HAVE_SECRETS: Final = re.compile(
-    r"\b(?:IDENTIFIED|(?:MASTER_|SOURCE_|REMOTE_)?PASSWORD|CONNECTION)\b", re.IGNORECASE
-)
-_GAP: Final = r"(?:\s++|/\*(?:[^*]|\*(?!/)){0,200}+\*/|--(?=\s)[^\n]{0,200}+|\#[^\n]{0,200}+){0,12}+"
-_TEXT: Final = r"(?:'(?:[^'\\]++|''|\\.)*+'?+|\"(?:[^\"\\]++|\"\"|\\.)*+\"?+)"
-_VALUE: Final = rf"(?:[=(]{_GAP})?+)(?:(?:[NX]|_\w{{1,32}}+\s*+)?+{_TEXT}|0x[0-9A-F]++)"
-# Whatever is repeated gives nothing back or has a limit: the time taken grows with the text, no faster.
-_SECRET: Final = re.compile(
-    rf"(\b(?:BY|AS|USING|REPLACE|CONNECTION|(?:MASTER_|SOURCE_|REMOTE_)?PASSWORD)\b{_GAP}"
-    rf"(?:PASSWORD\b{_GAP})?+{_VALUE}",
-    re.IGNORECASE | re.DOTALL,
-)
-_COMMENT: Final = re.compile(rf"(\bCOMMENT\b{_GAP}(?:={_GAP})?+)({_TEXT})", re.IGNORECASE | re.DOTALL)
-_SET_PASSWORD: Final = re.compile(
-    rf"(\bSET\s++PASSWORD\b[^=]{{0,1000}}+={_GAP}{_VALUE}", re.IGNORECASE | re.DOTALL
-)

@@ -24,6 +24,7 @@ from zbackup.engines.mysql.server.connection import (
     LoginRefused,
     StatementFailed,
     connect,
+    whole_number,
 )
 from zbackup.engines.mysql.server.system_zone import zone_for
 from zbackup.engines.owner import owner_of
@@ -386,7 +387,7 @@ class Temporary:
         self.leave(settling.at_last(flavor, read_only=serving.read_only), serving)
 
     def _given_back(self, serving: Serving) -> str:
-        has = int(self.connection.one("SELECT @@innodb_buffer_pool_size AS size")["size"])
+        has = whole_number(self.connection.one("SELECT @@innodb_buffer_pool_size AS size"), "size")
         return settling.given_back(self.server.flavor, has, serving.memory or self.server.memory)
 
     def hand_over(self, after: Sequence[str] = ()) -> None:

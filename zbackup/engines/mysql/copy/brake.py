@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from zbackup.config.copying import CopyBack
 from zbackup.engines.mysql.options import ConnectOptions
-from zbackup.engines.mysql.server.connection import Connection, connect
+from zbackup.engines.mysql.server.connection import Connection, connect, whole_number
 from zbackup.model.errors import DatabaseError
 from zbackup.model.progress import Progress
 
@@ -61,7 +61,7 @@ class Brake:
             self.sleep(ahead)
 
     def _too_much(self) -> str:
-        running = int(self.production.one("SHOW GLOBAL STATUS LIKE 'Threads_running'")["Value"])
+        running = whole_number(self.production.one("SHOW GLOBAL STATUS LIKE 'Threads_running'"), "Value")
         if running > self.rules.max_running:
             return f"more than {self.rules.max_running} statements run in production"
         for replica in self.replicas:

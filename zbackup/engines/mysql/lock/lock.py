@@ -18,7 +18,13 @@ from zbackup.config.lock import Lock
 from zbackup.engines.mysql.lock.long_queries import blockers_of, settle_long_queries
 from zbackup.engines.mysql.lock.wait_limit import NotInTime, limited
 from zbackup.engines.mysql.options import ConnectOptions
-from zbackup.engines.mysql.server.connection import Connection, ConnectionLost, StatementFailed, connect
+from zbackup.engines.mysql.server.connection import (
+    Connection,
+    ConnectionLost,
+    StatementFailed,
+    connect,
+    whole_number,
+)
 from zbackup.engines.mysql.server.status import LogStatus, dialect, instant_log_status, log_status
 from zbackup.model.errors import DatabaseError, LockNotTaken
 from zbackup.model.event_log import log
@@ -255,4 +261,4 @@ def _require_gone(control: Connection, number: int) -> None:
 
 
 def _is_there(control: Connection, number: int) -> bool:
-    return any(int(row["Id"]) == number for row in control.rows("SHOW PROCESSLIST"))
+    return any(whole_number(row, "Id") == number for row in control.rows("SHOW PROCESSLIST"))

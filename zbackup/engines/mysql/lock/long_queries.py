@@ -4,7 +4,8 @@ import re
 import time
 
 from zbackup.config.lock import Lock
-from zbackup.engines.mysql.server.connection import Connection, ConnectionLost, StatementFailed
+from zbackup.engines.mysql.server.connection import Connection, ConnectionLost, StatementFailed, whole_number
+from zbackup.engines.mysql.sql.shown import shown
 from zbackup.model.errors import LockNotTaken
 from zbackup.model.event_log import log
 from zbackup.model.server import RunningQuery
@@ -74,9 +75,9 @@ def _statements(session: Connection) -> list[RunningQuery]:
     own = session.id
     return [
         RunningQuery(
-            id=int(row["Id"]),
+            id=whole_number(row, "Id"),
             user=str(row["User"]),
-            seconds=float(row["Time"] or 0),
+            seconds=float(whole_number(row, "Time")),
             text=str(row["Info"]),
             state=str(row["State"] or ""),
             is_select=is_select(str(row["Info"])),
@@ -85,7 +86,7 @@ def _statements(session: Connection) -> list[RunningQuery]:
         if row["Command"] in ("Query", "Execute")
         and row["Info"]
         and row["User"] not in INTERNAL
-        and int(row["Id"]) != own
+        and whole_number(row, "Id") != own
     ]
 
 
@@ -110,6 +111,6 @@ def _kill(session: Connection, queries: list[RunningQuery], killed: set[int]) ->
 
 
 def _describe(query: RunningQuery) -> str:
-    text = " ".join(query.text.split())
+    text = " ".join(shown(query.text).split())
     short = text if len(text) <= SHOWN else text[:SHOWN] + "..."
     return f"connection {query.id} of {query.user}, {query.seconds:g} s: {short}"

@@ -1,6 +1,7 @@
 """Have the server read and check its tables: what a drill proves beyond that a backup can be opened."""
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from zbackup.engines.mysql.server.connection import Connection
@@ -52,7 +53,7 @@ def check_tables(connection: Connection, progress: Progress) -> Checked:
     return Checked(tables=checked, damaged=tuple(damaged), unchecked=tuple(old))
 
 
-def complaint(rows: list[dict[str, Any]]) -> str:
+def complaint(rows: Sequence[Mapping[str, Any]]) -> str:
     """Tell what CHECK TABLE found wrong with a table; "" for nothing.
 
     A warning alone is none: a MyISAM table that was open says so of itself, and is well. But a table is well
@@ -67,17 +68,17 @@ def complaint(rows: list[dict[str, Any]]) -> str:
     return f"the server does not say that it is well, but {'; '.join(said)}"
 
 
-def needs_upgrade(rows: list[dict[str, Any]]) -> bool:
+def needs_upgrade(rows: Sequence[Mapping[str, Any]]) -> bool:
     """Tell whether the table is of an older server, and this one checks it only when it is upgraded: no
     damage."""
     errors = _said(rows, "error")
     return bool(errors) and all(_UPGRADE.search(text) for text in errors)
 
 
-def cannot_check(rows: list[dict[str, Any]]) -> bool:
+def cannot_check(rows: Sequence[Mapping[str, Any]]) -> bool:
     """Tell whether the table's engine has no check: the server says so in a note, and in its own language."""
     return bool(rows) and all(str(r["Msg_type"]).lower() == "note" for r in rows)
 
 
-def _said(rows: list[dict[str, Any]], kind: str) -> list[str]:
+def _said(rows: Sequence[Mapping[str, Any]], kind: str) -> list[str]:
     return [str(r["Msg_text"]) for r in rows if str(r["Msg_type"]).lower() == kind]

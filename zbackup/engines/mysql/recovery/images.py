@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from zbackup.engines.mysql.binlog.contents import read_contents
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT, SHAPE
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import opened
@@ -22,8 +23,9 @@ from zbackup.proc.unprivileged_filter import filtered
 TOOLS: Final = {"mysql": ("mysqlbinlog",), "mariadb": ("mariadb-binlog", "mysqlbinlog")}
 _FLAGS: Final = ("--no-defaults", "-vv", "--base64-output=DECODE-ROWS", "-")
 _ROW: Final = "### "
-_NOISE: Final = ("#", "/*!", "SET ", "DELIMITER", "BEGIN", "COMMIT", "ROLLBACK", "START TRANSACTION")
-_MOST: Final = 10_000
+_TABLE: Final = ("INSERT INTO ", "UPDATE ", "DELETE FROM ")
+_OWN_TABLE: Final = tuple(f"{verb}`mysql`." for verb in _TABLE)
+_LONGEST_NUMBER: Final = len("  @4096")
 _CHUNK: Final = 1 << 20
 
 
@@ -33,7 +35,7 @@ def images(
     files: Sequence[BackupFiles],
     subject: Transaction,
 ) -> Iterator[str]:
-    """Tell what mysqlbinlog says of the rows, line by line; without rows, of the statements. `server` is the
+    """Tell what mysqlbinlog says of the rows, line by line; without rows, the statements. `server` is the
     configured server program.
 
     Raise Refused when there is no such tool that root may run, NotRecoverable when the log has gone.
@@ -47,21 +49,30 @@ def images(
     near = [*beside, *([str(Path(recorded).parent)] if recorded.startswith("/") else [])]
     remedy = f"install the client programs of {flavor}"
     tool = programs.find_program(None, TOOLS[flavor], "", (*near, *DIRECTORIES), remedy)
-    yield from of_rows(filtered((*tool, *_FLAGS), _bytes(file, start.offset, end.offset)))
+    rows = of_rows(filtered((*tool, *_FLAGS), _bytes(file, start.offset, end.offset)))
+    if (first := next(rows, None)) is not None:
+        yield first
+        yield from rows
+        return
+    with opened(file, end.offset) as scanner:
+        span = (start.offset, end.offset)
+        found = read_contents(scanner.data, span, scanner.trailer, scanner.damaged)
+    for statement in found.statements():
+        yield from (line for line in statement.splitlines() if line.strip())
 
 
 def of_rows(lines: Iterator[str]) -> Iterator[str]:
-    """The lines that say what rows were and became; where there are none, those that are statements. Pure."""
-    statements: list[str] = []
-    rows = False
+    """The lines that say what rows were and became, without the values of the server's own tables: accounts
+    are among those. Pure."""
+    own = False
     for line in lines:
-        if line.startswith(_ROW):
-            rows = True
-            yield line.removeprefix(_ROW)
-        elif not rows and len(statements) < _MOST and not line.startswith(_NOISE) and line.strip():
-            statements.append(line.removesuffix("/*!*/;"))
-    if not rows:
-        yield from statements
+        if not line.startswith(_ROW):
+            continue
+        text = line.removeprefix(_ROW)
+        if text.startswith(_TABLE):
+            own = text.startswith(_OWN_TABLE)
+        # Of a value of several lines the rest has no number.
+        yield f"{text.partition('=')[0][:_LONGEST_NUMBER]}=***" if own and text.startswith(" ") else text
 
 
 def _bytes(file: Path, start: int, end: int) -> Iterator[bytes]:

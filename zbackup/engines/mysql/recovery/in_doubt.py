@@ -6,23 +6,30 @@ start, what the replay left in doubt is rolled back at once: else it would hold 
 meanwhile, and somebody could commit what is gone after the next crash.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from zbackup.engines.mysql.server.connection import Connection, StatementFailed
-from zbackup.engines.mysql.sql.quoting import hexadecimal, literal
+from zbackup.engines.mysql.server.connection import Connection, StatementFailed, whole_number
+from zbackup.engines.mysql.sql.quoting import hexadecimal
+from zbackup.model.errors import DatabaseError
 from zbackup.model.event_log import log
+from zbackup.model.printable import is_plain
+
+_PART = r"(?:X'(?:[0-9A-Fa-f]{2})*'|'(?:[^'\\]|'')*')"
+_SQL_XID = re.compile(rf"{_PART}(?:, *{_PART}(?:, *[0-9]{{1,10}})?)?")
+"""An id as MariaDB prints it for a statement."""
 
 Prepared = Mapping[str, str]
 """By how statements say it, each one's name for people."""
 
 
 def prepared(flavor: str, connection: Connection) -> Prepared:
-    """The transactions that are in doubt now."""
+    """The transactions that are in doubt now. Their ids are any bytes, and none of them text."""
     if flavor != "mysql":
-        return {literal(name): name for name in map(_name, connection.rows("XA RECOVER"))}
-    shown = map(_name, connection.rows("XA RECOVER"))
-    return dict(zip(map(_xid, connection.rows("XA RECOVER CONVERT XID")), shown, strict=True))
+        names = map(_text, connection.rows("XA RECOVER FORMAT='SQL'"))
+        return {_sql(name): name for name in names}
+    return dict(map(_xid, connection.rows("XA RECOVER CONVERT XID")))
 
 
 def roll_back(connection: Connection, doubtful: Prepared) -> Prepared:
@@ -38,13 +45,25 @@ def roll_back(connection: Connection, doubtful: Prepared) -> Prepared:
     return left
 
 
-def _xid(row: Mapping[str, Any]) -> str:
-    """Its three parts; MySQL shows the first two as one number in hexadecimal digits."""
-    data = _name(row).removeprefix("0x")
-    end = 2 * int(row["gtrid_length"])
-    return f"{hexadecimal(data[:end])}, {hexadecimal(data[end:])}, {int(row['formatID'])}"
+def _xid(row: Mapping[str, Any]) -> tuple[str, str]:
+    """Its three parts, and its name; MySQL shows the first two parts as one number in hexadecimal digits."""
+    try:
+        ids = bytes.fromhex(_text(row).removeprefix("0x"))
+    except ValueError:
+        raise DatabaseError(f"the server answered XA RECOVER with no id: {row['data']!r:.60}") from None
+    end = whole_number(row, "gtrid_length")
+    xid = f"{hexadecimal(ids[:end].hex())}, {hexadecimal(ids[end:].hex())}, {whole_number(row, 'formatID')}"
+    name = ids.decode(errors="replace")
+    return xid, name if is_plain(name) and "\ufffd" not in name else xid
 
 
-def _name(row: Mapping[str, Any]) -> str:
-    name = row["data"]
-    return name.decode(errors="replace") if isinstance(name, bytes) else str(name)
+def _sql(name: str) -> str:
+    """Raise DatabaseError for anything that is more than an id: it becomes part of a statement."""
+    if not _SQL_XID.fullmatch(name):
+        raise DatabaseError(f"the server answered XA RECOVER with no id: {name!r:.60}")
+    return name
+
+
+def _text(row: Mapping[str, Any]) -> str:
+    data = row["data"]
+    return data.decode(errors="replace") if isinstance(data, bytes) else str(data)

@@ -11,8 +11,9 @@ from dataclasses import replace
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery.replay import Applier, LogRange, follow
 from zbackup.engines.mysql.recovery.replication_source import ReplicationSource
-from zbackup.engines.mysql.server.connection import Connection
+from zbackup.engines.mysql.server.connection import Connection, whole_number
 from zbackup.engines.mysql.sql.quoting import literal
+from zbackup.engines.mysql.sql.shown import error_shown
 from zbackup.model.progress import Progress
 from zbackup.proc.listen_beside import LOOPBACK
 
@@ -68,12 +69,12 @@ def applier_state(connection: Connection) -> Applier:
     row = connection.one("SHOW SLAVE STATUS")
     position = None
     if row["Relay_Master_Log_File"]:
-        position = LogPosition.of(row["Relay_Master_Log_File"], int(row["Exec_Master_Log_Pos"]))
+        position = LogPosition.of(row["Relay_Master_Log_File"], whole_number(row, "Exec_Master_Log_Pos"))
     return Applier(
         running=row["Slave_SQL_Running"] == "Yes",
         # Both are NULL while their threads are starting or ending.
         idle=str(row["Slave_SQL_Running_State"]).startswith("Slave has read all relay log")
         and str(row["Slave_IO_State"]).startswith("Waiting for master to send event"),
         position=position,
-        error=str(row["Last_SQL_Error"] or row["Last_IO_Error"] or ""),
+        error=error_shown(str(row["Last_SQL_Error"] or row["Last_IO_Error"] or "")),
     )

@@ -15,8 +15,9 @@ from typing import Any
 
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery.replay import Applier, LogRange, follow
-from zbackup.engines.mysql.server.connection import Connection
+from zbackup.engines.mysql.server.connection import Connection, whole_number
 from zbackup.engines.mysql.sql.quoting import literal
+from zbackup.engines.mysql.sql.shown import error_shown
 from zbackup.model.errors import DatabaseError, VerificationFailed
 from zbackup.model.progress import Progress
 from zbackup.proc import secure_files
@@ -123,7 +124,7 @@ def applier_state(connection: Connection) -> Applier:
         running=row["Replica_SQL_Running"] == "Yes",
         # NULL while the thread is starting or ending.
         idle=str(row["Replica_SQL_Running_State"]).startswith("Replica has read all relay log"),
-        position=LogPosition.of(row["Relay_Log_File"], int(row["Relay_Log_Pos"])),
+        position=LogPosition.of(row["Relay_Log_File"], whole_number(row, "Relay_Log_Pos")),
         error=_error(connection, row),
     )
 
@@ -136,4 +137,4 @@ def _error(connection: Connection, row: dict[str, Any]) -> str:
         "SELECT last_error_message AS message FROM performance_schema.replication_applier_status_by_worker "
         "WHERE last_error_number <> 0 ORDER BY last_error_timestamp LIMIT 1"
     )
-    return str(workers[0]["message"] if workers else row["Last_SQL_Error"])
+    return error_shown(str(workers[0]["message"] if workers else row["Last_SQL_Error"]))

@@ -1,11 +1,12 @@
 """Connections to a server. The only importer of PyMySQL; every failure is one clear line."""
 
+import codecs
 import math
 import socket
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, NoReturn, Self, cast
+from typing import Any, Final, NoReturn, Self, cast
 
 import pymysql
 from pymysql.constants import CLIENT, COMMAND, CR, ER
@@ -95,8 +96,46 @@ class StatementFailed(DatabaseError):
         self.code = code
 
 
+class NamedRow(dict[str, Any]):
+    """A row by column names, or variables by theirs, that a server gave in answer to the statement `asked`.
+
+    Asking it for anything that is not there raises DatabaseError: who answers may be no server, or one that
+    answers what it likes.
+    """
+
+    def __init__(self, asked: str, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self._asked = " ".join(asked.split()[:3])
+
+    def __missing__(self, name: str) -> NoReturn:
+        raise DatabaseError(f'the server\'s answer to {self._asked} has no "{name}"')
+
+
+def whole_number(row: Mapping[str, Any], name: str) -> int:
+    """A whole number of an answer, 0 for NULL. Raise DatabaseError for anything else."""
+    value = row[name]
+    try:
+        return int(value or 0)
+    except (TypeError, ValueError):
+        raise DatabaseError(f'the server answered with no number for "{name}": {value!r:.60}') from None
+
+
+def _replacing(name: str) -> codecs.CodecInfo | None:
+    """UTF-8 that reads any bytes: what a client sent is shown by a server to others as it came."""
+    if name != TEXT:
+        return None
+    return codecs.CodecInfo(
+        codecs.utf_8_encode, lambda data, _="": codecs.utf_8_decode(data, "replace", True), name=TEXT
+    )
+
+
+TEXT: Final = "zbackup_utf8"
+"""The encoding of all text that comes from a server, in the only place where it is decoded."""
+codecs.register(_replacing)
+
+
 class Connection:
-    """One session in autocommit mode. Raises the errors above. Rows are dictionaries by column name."""
+    """One session in autocommit mode. Raises the errors above."""
 
     def __init__(self, raw: "pymysql.Connection[DictCursor]", options: ConnectOptions) -> None:
         self._raw = raw
@@ -105,7 +144,7 @@ class Connection:
         # Errors are told apart by their English words where the number does not say which privilege it is.
         self.execute(OWN_SETTINGS)
         who = self.one("SELECT CONNECTION_ID() AS id, CURRENT_USER() AS account, VERSION() AS version")
-        self._id, self._account = int(who["id"]), str(who["account"])
+        self._id, self._account = whole_number(who, "id"), str(who["account"])
         self.version = str(who["version"])
 
     @property
@@ -118,15 +157,15 @@ class Connection:
         """The server's address, for messages."""
         return self._options.where
 
-    def rows(self, statement: str, arguments: Sequence[object] = ()) -> list[dict[str, Any]]:
+    def rows(self, statement: str, arguments: Sequence[object] = ()) -> list[NamedRow]:
         """Run one statement and fetch all of its result."""
         with self._asking(statement), self._raw.cursor() as cursor:
             cursor.execute(statement, tuple(arguments) or None)
-            return list(cursor.fetchall())
+            return [NamedRow(statement, row) for row in cursor.fetchall()]
 
-    def one(self, statement: str, arguments: Sequence[object] = ()) -> dict[str, Any]:
-        """The first row; {} when there is none."""
-        return next(iter(self.rows(statement, arguments)), {})
+    def one(self, statement: str, arguments: Sequence[object] = ()) -> NamedRow:
+        """The first row; an empty one when there is none."""
+        return next(iter(self.rows(statement, arguments)), NamedRow(statement, {}))
 
     def lacking(self, privilege: str, purpose: str) -> PrivilegeMissing:
         """The error for a privilege that is missed where the server itself raises none."""
@@ -344,6 +383,7 @@ def _opened(options: ConnectOptions, *, flags: int = 0) -> "pymysql.Connection[D
             raw.connect(opened_socket(options.socket, options.peer, CONNECT_LIMIT_S))
         else:
             raw.connect()
+        raw.encoding = TEXT
     except pymysql.MySQLError as failure:
         raise _named(failure, options, "connecting") from None
     except NO_ANSWER as wrong:

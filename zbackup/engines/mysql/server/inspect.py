@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from zbackup.engines.mysql.server import assess, system_zone
-from zbackup.engines.mysql.server.connection import Connection, StatementFailed
+from zbackup.engines.mysql.server.connection import Connection, NamedRow, StatementFailed, whole_number
 from zbackup.engines.mysql.server.directories import data_paths
 from zbackup.engines.mysql.server.keyring import component
 from zbackup.engines.mysql.server.plugins import plugins
@@ -54,9 +54,9 @@ def inspect(connection: Connection) -> ServerFacts:
 
 
 def _variables(connection: Connection) -> dict[str, str]:
-    rows = connection.rows("SHOW GLOBAL VARIABLES")
-    rows += connection.rows("SHOW GLOBAL STATUS LIKE 'Innodb_redo_log_enabled'")
-    return {row["Variable_name"]: str(row["Value"]) for row in rows}
+    asked = "SHOW GLOBAL VARIABLES"
+    rows = connection.rows(asked) + connection.rows("SHOW GLOBAL STATUS LIKE 'Innodb_redo_log_enabled'")
+    return NamedRow(asked, {str(row["Variable_name"]): str(row["Value"]) for row in rows})
 
 
 def _identity(server: Dialect, variables: Mapping[str, str]) -> str:
@@ -83,7 +83,7 @@ def _engines(connection: Connection) -> dict[str, int]:
     if not seen:
         raise connection.lacking("SHOW VIEW", "see which tables there are")
     return {
-        str(row["engine"]): int(row["tables"])
+        str(row["engine"]): whole_number(row, "tables")
         for row in connection.rows(
             "SELECT ENGINE AS engine, COUNT(*) AS tables FROM information_schema.TABLES "
             f"WHERE TABLE_TYPE <> 'VIEW' AND ENGINE IS NOT NULL AND {_user_tables()} GROUP BY ENGINE"
@@ -158,7 +158,7 @@ def _encrypted_tablespaces(connection: Connection, server: Dialect) -> int:
         query = (
             "SELECT COUNT(*) AS n FROM information_schema.TABLES WHERE CREATE_OPTIONS LIKE '%ENCRYPTION%Y%'"
         )
-    return int(connection.one(query)["n"])
+    return whole_number(connection.one(query), "n")
 
 
 def _keyring(connection: Connection, server: Dialect, keyring: Mapping[str, str]) -> str:

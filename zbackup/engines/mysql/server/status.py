@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.server.connection import Connection
+from zbackup.engines.mysql.server.connection import Connection, NamedRow
+from zbackup.engines.mysql.sql.shown import error_shown
 from zbackup.model.errors import DatabaseError, Refused
 
 Flavor = Literal["mysql", "mariadb"]
@@ -92,7 +93,12 @@ def instant_log_status(connection: Connection) -> LogStatus:
     MySQL reference manual, "The log_status Table": needs BACKUP_ADMIN.
     """
     row = connection.one("SELECT LOCAL AS log FROM performance_schema.log_status")
-    log = json.loads(row["log"]) if row else {}
+    try:
+        log = NamedRow("SELECT LOCAL", json.loads(row["log"]) if row else {})
+    except (TypeError, ValueError):
+        raise DatabaseError(
+            "what the server says of its log (performance_schema.log_status) is no JSON"
+        ) from None
     if not log.get("binary_log_file"):
         return LogStatus(position=None, gtid="")
     return LogStatus(
@@ -128,13 +134,14 @@ def channels(connection: Connection, dialect: Dialect) -> tuple[Channel, ...]:
 
 def channel_of(row: dict[str, Any]) -> Channel:
     """Read one row of SHOW REPLICA STATUS, in the old words or the new ones."""
-    new = {key.replace("Slave", "Replica").replace("Master", "Source"): value for key, value in row.items()}
+    words = {key.replace("Slave", "Replica").replace("Master", "Source"): value for key, value in row.items()}
+    new = NamedRow("SHOW REPLICA STATUS", words)
     until = str(new.get("Until_Condition") or "None")
     return Channel(
         name=str(new.get("Channel_Name") or new.get("Connection_name") or ""),
         applier_running=new["Replica_SQL_Running"] == "Yes",
         until="" if until == "None" else until,
-        error=str(new.get("Last_SQL_Error") or ""),
+        error=error_shown(str(new.get("Last_SQL_Error") or "")),
     )
 
 

@@ -27,6 +27,7 @@ _FIRST_YEAR, _LAST_YEAR = 1971, 2037
 """Years that CONVERT_TZ converts on each server (manuals, "CONVERT_TZ")."""
 
 _TOLD: Final = re.compile(r"([0-9]{4}(?:,[0-9]{4}){0,9})((?: [0-9]{4}-[0-9]{2}-[0-9]{2}=-?[0-9]{1,5})+)")
+_OFFSET: Final = re.compile(r"(?<!\S)-?[0-9]{1,5}(?!\S)")
 _NAME: Final = re.compile("[A-Za-z]{3,6}")
 """Names that TZ may give a zone without brackets (POSIX, "Environment Variables")."""
 
@@ -41,7 +42,7 @@ def ask(connection: Connection, years: Sequence[int]) -> str:
     texts = [f"{at:%Y-%m-%d %H:%M:%S}" for at in _instants(years)]
     each = (f"TIMESTAMPDIFF(SECOND, '{text}', CONVERT_TZ('{text}', '+00:00', 'SYSTEM'))" for text in texts)
     said = connection.one(f"SELECT CONCAT_WS(' ', {', '.join(each)}) AS offsets")["offsets"]
-    offsets = [int(offset) for offset in str(said or "").split()]
+    offsets = [int(offset) for offset in _OFFSET.findall(str(said or ""))]
     return told(years, offsets) if len(offsets) == len(_instants(years)) else ""
 
 

@@ -9,6 +9,7 @@ from zbackup.engines.mysql.binlog.events import DELETES, INSERTS, UPDATES
 from zbackup.engines.mysql.binlog.table_map import TableMap, number, read_table_map
 from zbackup.engines.mysql.binlog.transaction_events import Event, rows_table
 from zbackup.engines.mysql.copy.tables import Table
+from zbackup.engines.mysql.sql.shown import LONGEST, shown
 from zbackup.engines.mysql.undo.values import Logged, Reader, Value, reader_of
 from zbackup.model.copying import TableName
 from zbackup.model.errors import Refused
@@ -94,7 +95,7 @@ def _require_frame(event: Event) -> None:
         )
     text = event.body[events.text_at(event.body) :]
     if not text.startswith(_FRAME):
-        said = text[:_SAID].decode("utf-8", "replace")
+        said = shown(text[:LONGEST].decode("utf-8", "replace"))[:_SAID]
         raise Refused(f"it is logged as a statement, and not by its rows: {said}")
 
 

@@ -13,7 +13,13 @@ from zbackup.engines.mysql.copy.patience import PATIENCE
 from zbackup.engines.mysql.copy.session import MysqlCopier, clone_options
 from zbackup.engines.mysql.copy.statements import SETTINGS
 from zbackup.engines.mysql.recovery.replay_bounds import paths_of
-from zbackup.engines.mysql.server.connection import Connection, RowConnection, connect, connect_rows
+from zbackup.engines.mysql.server.connection import (
+    Connection,
+    RowConnection,
+    connect,
+    connect_rows,
+    whole_number,
+)
 from zbackup.engines.mysql.undo import reverse
 from zbackup.engines.mysql.undo.changes import UNKNOWN, Change, changes, never_whole, touched_tables
 from zbackup.engines.mysql.undo.net_change import NetChange, Step, in_turn
@@ -85,7 +91,7 @@ class MysqlUndoer:
                 connection.execute(PATIENCE)
             for connection in (production, rows, *both):
                 connection.execute(SETTINGS)
-            if int(production.one("SELECT @@global.read_only AS r")["r"]):
+            if whole_number(production.one("SELECT @@global.read_only AS r"), "r"):
                 raise Refused(
                     "the instance's server is read-only (a replica?): undo on the one that takes writes"
                 )
