@@ -65,6 +65,22 @@ def unbroken(argv: tuple[str, ...], mutates: bool, act: Callable[[], Any]) -> An
     return act()
 
 
+class FakeMounts:
+    """The mounts of the pools, made by commands that can be broken like all others."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+
+    def mount(self, name: str, path: Path, flags: int, options: str) -> None:
+        self._world.run(("zfs", "mount", "--", name))
+
+    def is_there(self, name: str, path: Path) -> bool:
+        return self._world.pools.file_system(name).mounted == str(path)
+
+    def unmount(self, name: str, path: Path) -> None:
+        self._world.run(("zfs", "unmount", "--", name))
+
+
 class World:
     """State, and the doors to it. `writing`: production commits with every change that is made.
 
@@ -242,7 +258,7 @@ class World:
     # a job's context
 
     def context(self, **changes: Any) -> Context:
-        zfs = Zfs(self.run, self)  # type: ignore[arg-type]
+        zfs = Zfs(self.run, self, mounts=FakeMounts(self))  # type: ignore[arg-type]
         recovery = FakeRecovery(self)
         made = Context(
             instance="shop",

@@ -17,6 +17,8 @@ _NONE = "-"
 _NATIVE = {
     "encryption": "off", "encryptionroot": "-", "keystatus": "-", "snapdir": "hidden", "used": "98304",
     "referenced": "24576", "available": "100000000", "written": "0", "quota": "0",
+    "atime": "off", "relatime": "off", "devices": "on", "exec": "on", "setuid": "on", "nbmand": "off",
+    "context": "none", "fscontext": "none", "defcontext": "none", "rootcontext": "none",
 }  # fmt: skip
 
 

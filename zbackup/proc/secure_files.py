@@ -246,7 +246,7 @@ def make_directory(path: Path, *, mode: int = 0o755, owner: tuple[int, int] | No
 
     It gets `mode` and `owner` (uid, gid) in any case. Raise Refused when it is somebody else's.
     """
-    if not exists(path.parent):
+    if path.parent != Path("/") and not exists(path.parent):
         make_directory(path.parent)
     with opened_parent(path) as (parent, name):
         with contextlib.suppress(FileExistsError):

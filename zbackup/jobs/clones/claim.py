@@ -72,7 +72,7 @@ def announce(
     when the name or port is another's.
     """
     if os.geteuid() == 0:
-        # Whoever could put a link in the place of the mountpoint would choose what root mounts on.
+        # Whoever could put another directory in its place would choose what is found in the clones.
         require_only_roots(ctx.mountpoint)
     with contextlib.ExitStack() as locks:
         if clone.port or any_port or clone.kind == "dev":

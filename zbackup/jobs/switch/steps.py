@@ -63,6 +63,7 @@ def put_in_place(ctx: Context, clone: Clone, switch: Switch) -> None:
 def dress(ctx: Context, switch: Switch) -> None:
     """Each gets the settings of its new place, and is mounted there."""
     ctx.progress.phase("mounting")
+    _keep_unmounted(ctx, switch)
     for left in switch.leaving:
         aside = switch.aside(left.name)
         _settle(ctx, aside, settings_aside(switch, left), keep=tuple(ctx.zfs.own_settings(aside)))
@@ -90,7 +91,7 @@ def _mount_aside(ctx: Context, switch: Switch) -> None:
             if left.mountpoint:
                 ctx.zfs.mount(aside)
             ctx.zfs.set_properties(aside, {"canmount": dict(left.own).get("canmount", "on")})
-        except CommandFailed as failure:
+        except (CommandFailed, Refused) as failure:
             ctx.progress.note(f"{aside} is not mounted, so that its backups cannot be read: {failure}")
 
 
@@ -116,6 +117,7 @@ def put_back(ctx: Context, clone: Clone, switch: Switch) -> None:
 def undress(ctx: Context, clone: Clone, switch: Switch) -> None:
     """Each has the settings again that it had, and is mounted where it was."""
     ctx.progress.phase("mounting")
+    _keep_unmounted(ctx, switch)
     for left in switch.leaving:
         own = dict(left.own)
         others = [key for key in ctx.zfs.own_settings(left.name) if key not in GIVEN_UP]
@@ -192,14 +194,24 @@ def _origin(ctx: Context, name: str) -> str:
     return origin.removeprefix("-")
 
 
+def _keep_unmounted(ctx: Context, switch: Switch) -> None:
+    """Before one of them gets a mountpoint: zfs mounts with it what is below and inherits it, by name."""
+    for dataset in _by_guid(ctx).values():
+        away = dataset.guid in all_of(switch) and not dataset.mountpoint
+        if away and ctx.zfs.values(dataset.name, "canmount") != ("noauto",):
+            ctx.zfs.set_properties(dataset.name, {"canmount": "noauto"})
+
+
 def _settle(ctx: Context, name: str, wanted: Mapping[str, str], keep: Sequence[str] = ()) -> None:
-    """Exactly this is set on it itself, and what is to be kept; it is not mounted by that."""
+    """Exactly this is set on it itself, and what is to be kept; `canmount` is left as it is.
+
+    A dataset that is mounted is unmounted first: zfs would mount it again by its name.
+    """
     own = ctx.zfs.own_settings(name)
     changed = {key: value for key, value in wanted.items() if own.get(key) != value and key != "canmount"}
     surplus = [key for key in own if key not in (*wanted, *keep, *FIXED, "canmount")]
-    if (changed or surplus) and own.get("canmount") != "noauto":
-        # Else zfs would mount it as soon as it has a mountpoint.
-        ctx.zfs.set_properties(name, {"canmount": "noauto"})
+    if any(":" not in key for key in (*changed, *surplus)):
+        ctx.zfs.unmount(name)
     if changed:
         ctx.zfs.set_properties(name, changed)
     for key in surplus:
@@ -210,7 +222,7 @@ def _mount(ctx: Context, mountpoints: Mapping[str, str], canmount: Mapping[str, 
     """Mount them where they belong. Raise Refused when one is somewhere else then."""
     for name, mountpoint in sorted(mountpoints.items(), key=lambda pair: len(pair[1])):
         ctx.zfs.mount(name)
-        if (found := ctx.zfs.filesystems(name)[0].mountpoint) != mountpoint:
+        if (found := ctx.zfs.mounted_below(name).get(name)) != mountpoint:
             raise Refused(f"{name} is mounted at {found}, and not at {mountpoint}")
     for name, value in canmount.items():
         if ctx.zfs.values(name, "canmount") != (value,):
