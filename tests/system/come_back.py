@@ -108,7 +108,7 @@ def make_log(root: str) -> None:
         return
     here = {"tank/backups/db1/shop/log": name}
     for line in (
-        shell("append-only-backup-host.md", "zfs create -o readonly=off", here),
+        shell("append-only-backup-host.md", "zbackup mount tank/backups/db1/shop/log", here),
         shell("append-only-backup-host.md", "chown", here),
         shell("append-only-backup-host.md", "chmod", here),
     ):

@@ -105,7 +105,7 @@ def _texts(tree: ast.AST) -> Iterator[str]:
             yield node.value
 
 
-def test_nothing_tells_root_to_mount_or_to_give_away_what_others_can_steer() -> None:
+def test_nothing_tells_root_to_mount_or_to_give_away_what_others_steer() -> None:
     """A name that is typed is resolved when it is typed: zbackup mount, and zbackup alone, opens it safely."""
     found = {
         name: bad

@@ -13,7 +13,7 @@ from zbackup.model.errors import NotFound, Refused, UsageError
 from zbackup.zfs.datasets import Zfs
 from zbackup.zfs.log_dataset import LogDataset
 
-HELP = """Mount datasets where their mountpoints say, as zfs mount does, and never through somebody else's link.
+HELP = """Mount datasets where their mountpoints say, and never through somebody else's link.
 
 zfs mount resolves a path by its names. Where the server's user may write to a directory on the way, he can
 put a link there, and chooses what root mounts over. This command refuses then, and nothing is mounted.

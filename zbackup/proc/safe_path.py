@@ -177,17 +177,6 @@ def explained(failure: OSError, path: Path) -> Exception:
     return type(failure)(failure.errno, failure.strerror, str(path))
 
 
-def claim_for_root(directory: Path) -> None:
-    """See to it, as root, that a directory is there which is root's alone. Raise Refused when it is not.
-
-    What is made in a directory that leaves to each what is his (sticky) is root's, or was there before.
-    """
-    if os.geteuid() == 0:
-        with contextlib.suppress(FileExistsError), opened_parent(directory) as (parent, name):
-            os.mkdir(name, 0o755, dir_fd=parent)
-    require_only_roots(directory)
-
-
 def require_only_roots(directory: Path) -> None:
     """Raise Refused when others than root and we may change a directory, or put another in its place.
 

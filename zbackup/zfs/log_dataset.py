@@ -11,8 +11,9 @@ from typing import Final
 from zbackup.model.errors import CommandFailed, DatasetExists, DatasetNotFound, Refused
 from zbackup.model.root_directories import LOG_ARCHIVE
 from zbackup.proc import secure_files
+from zbackup.proc.mounts import is_below
 from zbackup.proc.run import Runner, run
-from zbackup.proc.safe_path import claim_for_root
+from zbackup.proc.safe_path import require_only_roots
 from zbackup.zfs.datasets import Zfs
 from zbackup.zfs.errors import translate
 from zbackup.zfs.mounting import KernelMounts, Mounts
@@ -70,7 +71,10 @@ class LogDataset:
 
     def _mount(self) -> None:
         """Mount it where root alone decides what is there, now and at boot."""
-        claim_for_root(self.below)
+        place = Path(self._value("mountpoint"))
+        if is_below(str(place), str(self.below)):
+            secure_files.claim_for_root(self.below)
+            require_only_roots(place.parent)
         Zfs(self.runner, mounts=self.mounts).mount(self.name)
         if self._value("canmount") != _MOUNTED_AT_BOOT:
             self._zfs("set", f"canmount={_MOUNTED_AT_BOOT}", self.name)
@@ -114,7 +118,7 @@ class LogDataset:
         """The same as root, given to a user and a group that are to write to it."""
         found = self.prepared()
         if not self.mounts.is_there(self.name, found):
-            raise Refused(f"{found} does not lead to {self.name}: zfs unmount {shlex.quote(self.name)}")
+            raise Refused(f"{found} does not lead to {self.name}: unmount it, then try again")
         secure_files.make_directory(found, mode=0o700, owner=owner)
         return found
 

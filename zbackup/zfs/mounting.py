@@ -116,4 +116,4 @@ def mount_options(facts: Mapping[str, str]) -> tuple[int, str]:
 
 
 def elsewhere(name: str, found: str, wanted: Path) -> Refused:
-    return Refused(f"{name} is mounted at {found}, and not at {wanted}: zfs unmount {name}, then try again")
+    return Refused(f"{name} is mounted at {found}, and not at {wanted}: unmount it, then try again")
