@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.parsed import sources
-from zbackup.model.root_directories import ROOTS_ALONE
+from tests.unit.parsed import HOUSE, sources
+from zbackup.model.root_directories import ROOTS_ALONE, RUN
+from zbackup.model.setup import HostFacts
+from zbackup.plan.init import service
 
 MAY_MOUNT = {
     "zbackup/proc/mounting.py": "the one way",
@@ -106,7 +108,7 @@ def _texts(tree: ast.AST) -> Iterator[str]:
 
 
 def test_nothing_tells_root_to_mount_or_to_give_away_what_others_steer() -> None:
-    """A name that is typed is resolved when it is typed: zbackup mount, and zbackup alone, opens it safely."""
+    """A name that is typed is resolved when it is typed; zbackup mount opens it safely."""
     found = {
         name: bad
         for name in MODULES
@@ -117,9 +119,7 @@ def test_nothing_tells_root_to_mount_or_to_give_away_what_others_steer() -> None
 
 def _made() -> dict[str, list[str]]:
     """Directory -> mode, user and group, as the package makes it."""
-    from importlib.resources import files
-
-    text = files("tests").joinpath("../systemd/zbackup.tmpfiles.conf").read_text()
+    text = (HOUSE / "systemd/zbackup.tmpfiles.conf").read_text()
     lines = [shlex.split(line, comments=True) for line in text.splitlines()]
     return {words[1]: words[2:5] for words in lines if words}
 
@@ -128,3 +128,20 @@ def test_the_package_makes_what_root_mounts_below_and_writes_in() -> None:
     made = _made()
     assert {made[name] == ["0755", "root", "root"] for name in ROOTS_ALONE} == {True}
     assert {name for name, facts in made.items() if facts == ["0755", "root", "root"]} == set(ROOTS_ALONE)
+
+
+def test_the_wheel_s_installation_makes_the_same_ones() -> None:
+    """`install-service`, and `init` with it: the file as it is, and systemd-tmpfiles at once."""
+    texts = {name: (HOUSE / "systemd" / name).read_text() for name in (*service.UNITS, *service.SETTINGS)}
+    facts = HostFacts(systemd=True, user=False, program="/usr/bin/zbackup", units={}, active=False)
+    steps = service.install(texts, facts, {})
+    (written,) = (s for s in steps if s.path == "/etc/tmpfiles.d/zbackup.conf")
+    assert written.content == texts["zbackup.tmpfiles.conf"]
+    assert ("systemd-tmpfiles", "--create", "zbackup.conf") in [s.argv for s in steps]
+    assert '"systemd/zbackup.tmpfiles.conf"' in (HOUSE / "packaging/deb.py").read_text()
+    assert "systemd-tmpfiles --create zbackup.conf" in (HOUSE / "packaging/debian/postinst").read_text()
+
+
+def test_a_purge_removes_those_of_them_that_stay_and_are_empty() -> None:
+    removed = (HOUSE / "packaging/debian/postrm").read_text()
+    assert all(f"{name} " in removed for name in ROOTS_ALONE if name != RUN)  # /run goes with the machine
