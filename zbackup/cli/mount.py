@@ -65,9 +65,11 @@ def _mount(name: str, owner: tuple[int, int] | None) -> Path:
 
 
 def _owner(user: str) -> tuple[int, int]:
-    """User and group id. Raise NotFound."""
+    """User and group id; of a number that is nobody's, root's group, which gets no rights. Raise NotFound."""
     try:
         found = pwd.getpwuid(int(user)) if user.isdecimal() else pwd.getpwnam(user)
     except KeyError:
+        if user.isdecimal():
+            return int(user), 0
         raise NotFound(f"there is no user {user} on this host") from None
     return found.pw_uid, found.pw_gid
