@@ -20,7 +20,6 @@ from tests.system.program import Result
 
 CLONE = "good"
 BURST = 300
-ROUNDS = 3
 
 
 class Scene:
@@ -86,6 +85,8 @@ PLANTS: dict[str, Callable[[Path, Path], None]] = {
 class MountAttacks:
     """The tests, in order."""
 
+    rounds = 2
+
     @pytest.mark.parametrize("what", PLANTS)
     def test_what_lies_in_the_logs_place_is_refused_first(
         self, scene: Scene, what: str, tmp_path: Path
@@ -140,7 +141,7 @@ class MountAttacks:
 
         strayed: set[str] = set()
         count = 0
-        for words in ((CLONE,), (CLONE, "--undo")) * ROUNDS:
+        for words in ((CLONE,), (CLONE, "--undo")) * self.rounds:
             with swapping(attack) as swapped:
                 ended = scene.switch(*words)
             strayed |= {at for at in scene.mounted().values() if Path(at) in elsewhere}

@@ -58,6 +58,8 @@ def scene(pool: Pool) -> Iterator[Scene]:
 
 
 class TestMounts(MountAttacks):
+    rounds = 1
+
     def require_runs(self, scene: Scene) -> None:
         assert isinstance(scene.house, MongoHouse)
         with scene.house.server.client() as client:
