@@ -6,8 +6,10 @@ in it. In the clone both are side by side, and the directory of the inner one li
 
 import contextlib
 import os
+import select
 import shutil
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,28 @@ class Scene:
         lines = [line.split(" ") for line in Path("/proc/self/mountinfo").read_text().splitlines()]
         rows = [(words[words.index("-") + 2], words[4]) for words in lines]
         return {_text(name): _text(at) for name, at in rows if name.startswith(self.house.pool.name)}
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[set[str]]:
+        """Wherever datasets of the pool are mounted meanwhile, be it for a moment."""
+        seen: set[str] = set()
+        done = threading.Event()
+
+        def watch() -> None:
+            with Path("/proc/self/mountinfo").open("rb") as table:
+                changes = select.poll()
+                changes.register(table, select.POLLERR | select.POLLPRI)
+                while not done.is_set():
+                    changes.poll(100)  # proc(5): the table says so when it changes
+                    seen.update(self.mounted().values())
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        try:
+            yield seen
+        finally:
+            done.set()
+            thread.join()
 
     def in_place(self) -> bool:
         """Whether production is mounted where it belongs."""
@@ -142,9 +166,9 @@ class MountAttacks:
         strayed: set[str] = set()
         count = 0
         for words in ((CLONE,), (CLONE, "--undo")) * self.rounds:
-            with swapping(attack) as swapped:
+            with scene.watched() as seen, swapping(attack) as swapped:
                 ended = scene.switch(*words)
-            strayed |= {at for at in scene.mounted().values() if Path(at) in elsewhere}
+            strayed |= {at for at in seen if Path(at) in elsewhere}
             print(words, ended.rc, swapped, ended.err)  # shown where the test fails
             assert "Traceback" not in ended.err
             count += swapped[0]
