@@ -140,7 +140,7 @@ def test_root_mounts_only_where_nobody_else_could_have_put_a_link(
     ctx: Context, monkeypatch: pytest.MonkeyPatch, root: bool
 ) -> None:
     asked: list[object] = []
-    monkeypatch.setattr(claim, "require_only_roots", asked.append)
+    monkeypatch.setattr(claim, "claim_for_root", asked.append)
     monkeypatch.setattr("os.geteuid", lambda: 0 if root else 999)
     unfinished(ctx, "half")
     assert asked == ([ctx.mountpoint] if root else [])

@@ -391,7 +391,7 @@ def at_the_doors(current: Callable[[], World]) -> Iterator[None]:
         "zbackup.jobs.clones.temporary.kept_mounted": lambda path: current().kept_mounted(path),
         "zbackup.jobs.clones.clone_datasets.server_process": lambda *a: current().server_process(*a),
         "zbackup.jobs.clones.find_leftovers.server_process": lambda *a: current().server_process(*a),
-        "zbackup.jobs.clones.claim.require_only_roots": lambda _: None,
+        "zbackup.jobs.clones.claim.claim_for_root": lambda _: None,
         "zbackup.jobs.clones.claim._in_use": lambda _: "",
         "zbackup.destinations.zfs_destination.transfer": lambda *a: current().transfer(*a),
         "zbackup.destinations.zfs_destination.read_content": lambda *a: current().read_content(*a),
