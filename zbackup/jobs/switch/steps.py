@@ -63,7 +63,6 @@ def put_in_place(ctx: Context, clone: Clone, switch: Switch) -> None:
 def dress(ctx: Context, switch: Switch) -> None:
     """Each gets the settings of its new place, and is mounted there."""
     ctx.progress.phase("mounting")
-    _keep_unmounted(ctx, switch)
     for left in switch.leaving:
         aside = switch.aside(left.name)
         _settle(ctx, aside, settings_aside(switch, left), keep=tuple(ctx.zfs.own_settings(aside)))
@@ -117,7 +116,6 @@ def put_back(ctx: Context, clone: Clone, switch: Switch) -> None:
 def undress(ctx: Context, clone: Clone, switch: Switch) -> None:
     """Each has the settings again that it had, and is mounted where it was."""
     ctx.progress.phase("mounting")
-    _keep_unmounted(ctx, switch)
     for left in switch.leaving:
         own = dict(left.own)
         others = [key for key in ctx.zfs.own_settings(left.name) if key not in GIVEN_UP]
@@ -194,24 +192,21 @@ def _origin(ctx: Context, name: str) -> str:
     return origin.removeprefix("-")
 
 
-def _keep_unmounted(ctx: Context, switch: Switch) -> None:
-    """Before one of them gets a mountpoint: zfs mounts with it what is below and inherits it, by name."""
-    for dataset in _by_guid(ctx).values():
-        away = dataset.guid in all_of(switch) and not dataset.mountpoint
-        if away and ctx.zfs.values(dataset.name, "canmount") != ("noauto",):
+def _keep_unmounted(ctx: Context, name: str) -> None:
+    """Let zfs mount nothing with a new mountpoint: not this one, nor what is below it and inherits that."""
+    ctx.zfs.unmount(name)
+    for dataset in ctx.zfs.filesystems(name):
+        if not dataset.mountpoint and ctx.zfs.values(dataset.name, "canmount") != ("noauto",):
             ctx.zfs.set_properties(dataset.name, {"canmount": "noauto"})
 
 
 def _settle(ctx: Context, name: str, wanted: Mapping[str, str], keep: Sequence[str] = ()) -> None:
-    """Exactly this is set on it itself, and what is to be kept; `canmount` is left as it is.
-
-    A dataset that is mounted is unmounted first: zfs would mount it again by its name.
-    """
+    """Exactly this is set on it itself, and what is to be kept; it is not mounted by that."""
     own = ctx.zfs.own_settings(name)
     changed = {key: value for key, value in wanted.items() if own.get(key) != value and key != "canmount"}
     surplus = [key for key in own if key not in (*wanted, *keep, *FIXED, "canmount")]
     if any(":" not in key for key in (*changed, *surplus)):
-        ctx.zfs.unmount(name)
+        _keep_unmounted(ctx, name)
     if changed:
         ctx.zfs.set_properties(name, changed)
     for key in surplus:
