@@ -234,7 +234,7 @@ class FakeZfs:
         elif "@" in name:
             self.pools.destroy_snapshot(name)
         else:
-            self.pools.destroy(name)
+            self.pools.destroy(name, really="-n" not in words.flags)
         return ""
 
     def _would_free(self, names: str) -> str:

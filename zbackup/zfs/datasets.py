@@ -345,7 +345,11 @@ class Zfs:
     def destroy_filesystem(self, dataset: Dataset) -> None:
         """Destroy exactly this file system, which must have neither children nor snapshots."""
         self._require_guid(dataset.name, dataset.guid)
-        self.unmount(dataset.name)
+        if dataset.name in self._mounts():
+            self._zfs(
+                "destroy", "-n", dataset.name, mutates=False
+            )  # else what has children is unmounted first
+            self.unmount(dataset.name)
         self._patiently(lambda: self._zfs("destroy", dataset.name))
 
     def _patiently(self, act: Callable[[], object]) -> None:
