@@ -148,7 +148,7 @@ def _located(program: str, path: str) -> str:
     why = ""
     for directory in path.split(":"):
         found = Path(directory, program)
-        if not directory.startswith("/") or not found.is_file() or not os.access(found, os.X_OK):
+        if not directory.startswith("/") or not _is_program(found):
             continue
         if os.geteuid() != 0:
             return str(found)
@@ -159,6 +159,14 @@ def _located(program: str, path: str) -> str:
     if why:
         raise PermissionError(0, why)
     raise FileNotFoundError(2, os.strerror(2), program)
+
+
+def _is_program(found: Path) -> bool:
+    """Tell whether it is one that we may run; in a directory that we may not enter there is none."""
+    try:
+        return found.is_file() and os.access(found, os.X_OK)
+    except OSError:
+        return False
 
 
 def _only_roots(found: Path) -> str:
