@@ -38,7 +38,7 @@ from zbackup.model.errors import ZbackupError
 
 HERE = Path(__file__).parent
 COMMANDS = (
-    ("init",), ("install-service",),
+    ("init",), ("install-service",), ("mount",),
     ("check",), ("snapshot",), ("list",), ("restore",), ("log",), ("prune",), ("window",), ("ship",),
     ("archive",),
     ("clone",), ("clone", "create"), ("clone", "list"), ("clone", "show"), ("clone", "dsn"), ("clone", "env"),

@@ -146,7 +146,7 @@ class Pools:
             raise ZfsError(f"bookmark '{name}' does not exist.")
         del of.bookmarks[short]
 
-    def destroy(self, name: str) -> None:
+    def destroy(self, name: str, *, really: bool = True) -> None:
         found = self.file_system(name)
         inside = [f"{name}/%recv"] if found.partial and found.partial.base else []
         for child in self.children(name):
@@ -158,6 +158,8 @@ class Pools:
                 f"cannot destroy '{name}': filesystem has children\n"
                 f"use '-r' to destroy the following datasets:\n{listed}"
             )
+        if not really:
+            return
         if found.users:
             raise ZfsError(f"cannot unmount '{found.mounted}': pool or dataset is busy")
         del self.datasets[name]

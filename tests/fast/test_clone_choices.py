@@ -119,7 +119,7 @@ def test_a_port_that_another_has_taken_is_not_given_to_a_server_that_was_stopped
 def test_what_cannot_be_run_is_refused_while_the_server_still_runs(
     world: World, ctx: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    moment = Moment(world.now - timedelta(seconds=90), "then", ZoneInfo("UTC"))
+    moment = Moment(world.now - timedelta(seconds=100), "then", ZoneInfo("UTC"))
     list(create(ctx, CreateOptions(name="past", moment=moment)))
 
     def refuses(*_: object) -> str:
@@ -131,7 +131,7 @@ def test_what_cannot_be_run_is_refused_while_the_server_still_runs(
 
 
 def test_one_of_a_moment_is_again_of_that_moment_or_of_the_newest_backup(world: World, ctx: Context) -> None:
-    moment = Moment(world.now - timedelta(seconds=90), "then", ZoneInfo("UTC"))
+    moment = Moment(world.now - timedelta(seconds=100), "then", ZoneInfo("UTC"))
     list(create(ctx, CreateOptions(name="past", moment=moment)))
     then = rows(world, "past")
     assert clone(ctx, "past").replayed
@@ -149,7 +149,7 @@ def test_one_of_a_moment_is_again_of_that_moment_or_of_the_newest_backup(world: 
 def test_one_of_a_moment_that_is_half_reset_becomes_one_of_the_newest_backup(
     world: World, ctx: Context
 ) -> None:
-    moment = Moment(world.now - timedelta(seconds=90), "then", ZoneInfo("UTC"))
+    moment = Moment(world.now - timedelta(seconds=100), "then", ZoneInfo("UTC"))
     list(create(ctx, CreateOptions(name="past", moment=moment)))
     newest = world.content_of(ctx.catalog().backups[-1])
     for each in every_break(world, lambda: reset([ctx], "past", latest=False), ("killed before",)):
@@ -160,7 +160,7 @@ def test_one_of_a_moment_that_is_half_reset_becomes_one_of_the_newest_backup(
 
 def test_of_a_promoted_clone_of_a_moment_nothing_is_lost(world: World, ctx: Context) -> None:
     """What was written since is copied, and not what it was when it was made."""
-    moment = Moment(world.now - timedelta(seconds=90), "then", ZoneInfo("UTC"))
+    moment = Moment(world.now - timedelta(seconds=100), "then", ZoneInfo("UTC"))
     list(create(ctx, CreateOptions(name="past", moment=moment)))
     part = world.dataset_at("/srv/clones/past/0")
     part.files["rows"] = (*part.files["rows"], 10**6)

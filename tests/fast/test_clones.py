@@ -142,7 +142,7 @@ def test_create_of_a_moment(world: World, ctx: Context) -> None:
         assert _but_beginnings(world) == wanted, each
         assert world.content("/srv/clones/dev/0")["rows"] == rows, each
         require_nothing_left(world, ("dev",))
-    assert count >= 15 * 4 + 1
+    assert count >= 14 * 4 + 1
 
 
 def _but_beginnings(world: World) -> list[str]:

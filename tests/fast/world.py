@@ -65,6 +65,22 @@ def unbroken(argv: tuple[str, ...], mutates: bool, act: Callable[[], Any]) -> An
     return act()
 
 
+class FakeMounts:
+    """The mounts of the pools, made by commands that can be broken like all others."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+
+    def mount(self, name: str, path: Path, flags: int, options: str) -> None:
+        self._world.run(("zfs", "mount", "--", name))
+
+    def is_there(self, name: str, path: Path) -> bool:
+        return self._world.pools.file_system(name).mounted == str(path)
+
+    def unmount(self, name: str, path: Path) -> None:
+        self._world.run(("zfs", "unmount", "--", name))
+
+
 class World:
     """State, and the doors to it. `writing`: production commits with every change that is made.
 
@@ -242,7 +258,7 @@ class World:
     # a job's context
 
     def context(self, **changes: Any) -> Context:
-        zfs = Zfs(self.run, self)  # type: ignore[arg-type]
+        zfs = Zfs(self.run, self, mounts=FakeMounts(self))  # type: ignore[arg-type]
         recovery = FakeRecovery(self)
         made = Context(
             instance="shop",
@@ -375,7 +391,7 @@ def at_the_doors(current: Callable[[], World]) -> Iterator[None]:
         "zbackup.jobs.clones.temporary.kept_mounted": lambda path: current().kept_mounted(path),
         "zbackup.jobs.clones.clone_datasets.server_process": lambda *a: current().server_process(*a),
         "zbackup.jobs.clones.find_leftovers.server_process": lambda *a: current().server_process(*a),
-        "zbackup.jobs.clones.claim.require_only_roots": lambda _: None,
+        "zbackup.jobs.clones.claim.claim_for_root": lambda _: None,
         "zbackup.jobs.clones.claim._in_use": lambda _: "",
         "zbackup.destinations.zfs_destination.transfer": lambda *a: current().transfer(*a),
         "zbackup.destinations.zfs_destination.read_content": lambda *a: current().read_content(*a),

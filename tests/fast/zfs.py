@@ -17,6 +17,8 @@ _NONE = "-"
 _NATIVE = {
     "encryption": "off", "encryptionroot": "-", "keystatus": "-", "snapdir": "hidden", "used": "98304",
     "referenced": "24576", "available": "100000000", "written": "0", "quota": "0",
+    "atime": "off", "relatime": "off", "devices": "on", "exec": "on", "setuid": "on", "nbmand": "off",
+    "context": "none", "fscontext": "none", "defcontext": "none", "rootcontext": "none",
 }  # fmt: skip
 
 
@@ -232,7 +234,7 @@ class FakeZfs:
         elif "@" in name:
             self.pools.destroy_snapshot(name)
         else:
-            self.pools.destroy(name)
+            self.pools.destroy(name, really="-n" not in words.flags)
         return ""
 
     def _would_free(self, names: str) -> str:

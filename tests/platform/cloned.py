@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ from zbackup.model.clone import Clone
 from zbackup.model.errors import CommandFailed
 from zbackup.model.record import to_properties
 from zbackup.proc.run import run as really_run
+from zbackup.zfs.mounting import KernelMounts
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +66,17 @@ def destroy(ctx: Context, name: str) -> None:
     found = clone_datasets.find_clone(ctx, name)
     assert found is not None
     clone_datasets.destroy(ctx, *found)
+
+
+class BrokenMounts(KernelMounts):
+    """Mounts that count as changes do, and fail as these."""
+
+    def __init__(self, fault: "FailAt") -> None:
+        self._fault = fault
+
+    def mount(self, name: str, path: Path, flags: int, options: str) -> None:
+        self._fault(("true",))
+        super().mount(name, path, flags, options)
 
 
 class FailAt:

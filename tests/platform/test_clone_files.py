@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.pool import Pool, run
-from tests.platform.cloned import FailAt, backup, clone, ctx, destroy, whole_pool
+from tests.platform.cloned import BrokenMounts, FailAt, backup, clone, ctx, destroy, whole_pool
 from zbackup.catalog.local import clones
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import ROOT, announce, names_taken
@@ -284,7 +284,7 @@ def test_half_built_and_half_destroyed_ones_can_be_destroyed(
         while fault.left <= 0 or nth == 0:
             nth += 1
             fault = FailAt(nth)
-            broken = replace(ctx, zfs=Zfs(fault))
+            broken = replace(ctx, zfs=Zfs(fault, mounts=BrokenMounts(fault)))
             try:
                 if what == "destroy":
                     clone_datasets.build(ctx, clone("r1"), backup)

@@ -145,7 +145,7 @@ def test_keys_that_are_not_loaded(pool: Pool, tmp_path: Path) -> None:
         for found in (status["findings"], check["findings"]):
             said = [f for f in found if f["subject"] == "datasets" and f["severity"] != "ok"]
             assert [(f["severity"], f["fix"]) for f in said] == (
-                [] if loaded else [("critical", f"zfs load-key {name} && zfs mount -a")]
+                [] if loaded else [("critical", f"zfs load-key {name} && zbackup mount {name} {name}/log")]
             )
             assert all(f"the key of {name} is not loaded" in f["text"] for f in said)
         assert any(f["subject"] == "datasets" and f["severity"] == "ok" for f in check["findings"]) == loaded

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.lab.pool import Pool, create_pool, run
 from tests.lab.two_hosts import TwoHosts
-from tests.system.house import Zbackup
+from tests.system.house import ZBACKUP, Zbackup
 from tests.system.program import Result
 from tests.unit.docs.typed import shell, typed
 from zbackup.model.shipping import COMMITTED
@@ -106,13 +106,8 @@ def make_log(root: str) -> None:
     name = f"{root}/shop/log"
     if name in run("zfs", "list", "-Hro", "name", root).splitlines():
         return
-    here = {"tank/backups/db1/shop/log": name}
-    for line in (
-        shell("append-only-backup-host.md", "zfs create -o readonly=off", here),
-        shell("append-only-backup-host.md", "chown", here),
-        shell("append-only-backup-host.md", "chmod", here),
-    ):
-        run(*shlex.split(line))
+    here = {"zbackup ": f"{ZBACKUP} ", "tank/backups/db1/shop/log": name}
+    run(*shlex.split(shell("append-only-backup-host.md", "zbackup mount tank/backups/db1/shop/log", here)))
 
 
 @contextlib.contextmanager

@@ -299,7 +299,7 @@ def test_it_finishes_the_log_snapshot_of_a_killed_restore(house: House, door: Zf
 
 def test_it_removes_what_a_killed_restore_left(house: House, door: ZfsDoor) -> None:
     house.snapshot()
-    door.slow("mount", 60)
+    door.slow("clone", 60)
     words = ("restore", "--to", "now", "--name", "half")
     run = house.begin(*words, environment=door.environment, forked=True)
     wait_until("a clone is being made", lambda: door.waiting or run.process.poll() is not None, 60)

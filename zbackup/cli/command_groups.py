@@ -12,7 +12,7 @@ GROUPS: Titles = {
     "Restore": ("restore", "log", "copy", "undo", "switch"),
     "Dev clones": ("clone",),
     "Off-site copies": ("ship", "archive", "verify", "received", "fleet", "key", "release", "gate"),
-    "Service": ("daemon", "pause", "resume", "acknowledge", "notify", "web", "helper"),
+    "Service": ("daemon", "pause", "resume", "acknowledge", "notify", "web", "mount", "helper"),
 }
 """Title -> commands. What is in none of them is listed at the end, so that no command is hidden."""
 

@@ -49,6 +49,7 @@ from zbackup.jobs.init.administrators import account_script, administrator
 from zbackup.jobs.init.discover import Passed, discover, first_admitted, is_ordinary, seen
 from zbackup.model.errors import Declined, NotFound, Refused, UsageError, ZbackupError
 from zbackup.model.progress import Silent
+from zbackup.model.root_directories import RUN
 from zbackup.model.setup import Account, HostFacts, Newcomer, Server, Step
 from zbackup.plan.init import receive as receiving
 from zbackup.plan.init import service
@@ -75,7 +76,7 @@ zbackup init --receive --dataset tank/backups/db1 --key "ssh-ed25519 AAAA... db1
 """
 
 USUAL_RECEIVER = "zrecv"
-USUAL_RUN_DIR = Path("/run/zbackup")
+USUAL_RUN_DIR = Path(RUN)
 
 
 def command(  # noqa: PLR0913  a parameter is an option of the command line

@@ -64,6 +64,7 @@ _COMMANDS = {
     "release": "release",
     "helper": "helper",
     "install-service": "install_service",
+    "mount": "mount",
     "notify": "notify",
     "pause": "pause",
     "resume": "resume",

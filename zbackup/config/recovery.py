@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field, StrictInt
 
 from zbackup.config import units
 from zbackup.config.table import Table
+from zbackup.model.root_directories import CLONES
 
 Seconds = Annotated[float, BeforeValidator(units.duration)]
 Memory = Annotated[int, BeforeValidator(units.memory)]
@@ -31,7 +32,7 @@ class Recovery(Table):
         description='dataset below which clones are made; default: "zbackup" on the instance\'s pool',
     )
     mountpoint: AbsolutePath = Field(
-        default=Path("/var/lib/zbackup/clones"), description="directory below which clones are mounted"
+        default=Path(CLONES), description="directory below which clones are mounted"
     )
     workers: StrictInt = Field(
         default=0, ge=0, le=1024, description="parallel appliers of the log; 0: as many as suit the machine"

@@ -23,6 +23,7 @@ from zbackup.config.table import Table
 from zbackup.config.tls import Tls
 from zbackup.config.web import Web
 from zbackup.config.zone import local_zone
+from zbackup.model.root_directories import RUN
 
 Seconds = Annotated[float, BeforeValidator(units.duration)]
 Memory = Annotated[int, BeforeValidator(units.memory)]
@@ -142,7 +143,7 @@ class Settings(Table):
         default_factory=local_zone, description="times without a zone are read in it; default: the machine's"
     )
     run_dir: AbsolutePath = Field(
-        default=Path("/run/zbackup"),
+        default=Path(RUN),
         description="sockets, notes and, in `.daemon`, locks; gone at a reboot",
     )
     daemon: Daemon = Field(default_factory=Daemon, description="the daemon as a whole")

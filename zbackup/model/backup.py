@@ -99,7 +99,7 @@ class Backup:
             if now is None:
                 raise Refused(
                     f"{snapshot.dataset} is not mounted, so its snapshots cannot be read: "
-                    f"zfs mount {shlex.quote(snapshot.dataset)}, after zfs load-key if it is encrypted"
+                    f"zbackup mount {shlex.quote(snapshot.dataset)}, after zfs load-key if it is encrypted"
                 )
             if problem := closed[snapshot.dataset]:
                 raise Refused(problem)

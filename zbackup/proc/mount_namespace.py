@@ -33,7 +33,7 @@ from zbackup.proc.mounts import (
     mountpoint_above,
     mounts,
 )
-from zbackup.proc.safe_path import opened_parent
+from zbackup.proc.safe_path import opened_directory, opened_parent
 
 HARMLESS = MS_NOSUID | MS_NODEV | MS_NOEXEC
 
@@ -192,7 +192,7 @@ def _open(directory: str, mountpoint: str) -> int:
 def _led_by_root(directory: str) -> int:
     """Open a directory, and follow no link on the way but root's. Raise Refused at another."""
     try:
-        with opened_parent(Path(directory, "any")) as (found, _):
+        with opened_directory(Path(directory)) as found:
             return os.dup(found)
     except Refused:
         raise Refused("a symlink not owned by root is in the path: remove it") from None

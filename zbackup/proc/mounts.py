@@ -15,6 +15,8 @@ _C = ctypes.CDLL(None, use_errno=True)
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MS_REMOUNT, MS_BIND, MS_MOVE, MS_REC, MS_PRIVATE, MS_SLAVE = 32, 4096, 8192, 16384, 1 << 18, 1 << 19
+MS_NOATIME, MS_RELATIME, MS_STRICTATIME = 1024, 1 << 21, 1 << 24
+UMOUNT_NOFOLLOW = 8
 _CLONE_NEWNS = 0x00020000
 _DETACH = 2
 
@@ -29,9 +31,9 @@ _KEPT = {
     "nosuid": MS_NOSUID,
     "nodev": MS_NODEV,
     "noexec": MS_NOEXEC,
-    "noatime": 1024,
+    "noatime": MS_NOATIME,
     "nodiratime": 2048,
-    "relatime": 1 << 21,
+    "relatime": MS_RELATIME,
     "nosymfollow": 256,
 }
 """Options of one mount, and their flags: a mount that is changed loses those that are not said again."""
@@ -40,7 +42,8 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 class Mount(NamedTuple):
-    """One line of mountinfo (proc(5)): where, with which options of its own, of which kind of file system.
+    """One line of mountinfo (proc(5)): where, with which options of its own, of which kind of file system;
+    the number of the mount, the directory of the file system that is seen there, and what was mounted.
 
     No dataclass: reading that module takes longer than all that is done here, at each start of a server.
     """
@@ -48,6 +51,9 @@ class Mount(NamedTuple):
     mountpoint: str
     options: tuple[str, ...]
     kind: str
+    number: int = 0
+    root: str = "/"
+    source: str = ""
 
 
 class _Attributes(ctypes.Structure):
@@ -64,12 +70,13 @@ class _Attributes(ctypes.Structure):
 def mounts(text: str | None = None) -> list[Mount]:
     """All mounts of this namespace, in the order in which they were made; `text` is mountinfo's."""
     if text is None:
-        text = Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
+        text = Path("/proc/self/mountinfo").read_bytes().decode(errors="surrogateescape")
     found = []
-    for line in text.splitlines():
+    for line in filter(None, text.split("\n")):  # a path may hold other ends of lines, which stay as they are
         words = line.split(" ")
-        kind = words[words.index("-", 6) + 1]
-        found.append(Mount(_unescaped(words[4]), tuple(words[5].split(",")), kind))
+        kind, source = words[(end := words.index("-", 6)) + 1], _unescaped(words[end + 2])
+        root, mountpoint, options = _unescaped(words[3]), _unescaped(words[4]), tuple(words[5].split(","))
+        found.append(Mount(mountpoint, options, kind, int(words[0]), root, source))
     return found
 
 
@@ -99,7 +106,12 @@ def bind(source: str, target: str, *, recursive: bool = False) -> None:
 
 def detach(mountpoint: str) -> None:
     """Take a mount, and all below it, out of this namespace. Raise OSError."""
-    _require(_C.umount2(os.fsencode(mountpoint), _DETACH), mountpoint)
+    unmount(mountpoint, _DETACH)
+
+
+def unmount(mountpoint: str, flags: int = 0) -> None:
+    """umount2(2). Raise OSError."""
+    _require(_C.umount2(os.fsencode(mountpoint), ctypes.c_int(flags)), mountpoint)
 
 
 def change(mountpoint: str, *, add: int = 0, remove: int = 0) -> None:

@@ -89,8 +89,7 @@ def _make_roots(run_dir: Path, shared: Path) -> None:
     former = found.st_uid != 0 and modes.S_IMODE(found.st_mode) == _FORMER_MODE
     if not (former and modes.S_ISDIR(found.st_mode)):
         raise Refused(
-            f"run_dir {run_dir} can be changed by others than root: chown root:root {run_dir}; "
-            f"chmod 755 {run_dir}"
+            f"run_dir {run_dir} can be changed by others than root: give it to root, or move it away"
         )
     require_only_roots(run_dir.parent)
     try:

@@ -33,14 +33,34 @@ class _How(ctypes.Structure):
 @contextmanager
 def opened_parent(path: Path) -> Iterator[tuple[int, str]]:
     """The directory a path lies in, open, and the name it has there."""
-    if not path.is_absolute() or path.name in ("", "..") or ".." in path.parts:
-        raise Refused(f"{path} is no absolute path without ..")
+    if path.name == "":
+        raise _no_path(path)
+    with _opened(path, list(path.parts[1:-1])) as descriptor:
+        yield descriptor, path.name
+
+
+@contextmanager
+def opened_directory(path: Path) -> Iterator[int]:
+    """The directory at a path, open. A link in its place is followed where one on the way to it would be."""
+    with _opened(path, list(path.parts[1:])) as descriptor:
+        yield descriptor
+
+
+def _no_path(path: Path) -> Refused:
+    return Refused(f"{path} is no absolute path without ..")
+
+
+@contextmanager
+def _opened(path: Path, names: list[str]) -> Iterator[int]:
+    """Walk `names`, which lead to the path or to its parent."""
+    if not path.is_absolute() or ".." in path.parts:
+        raise _no_path(path)
     try:
-        descriptor = _walked(list(path.parts[1:-1]))
+        descriptor = _walked(names)
     except OSError as failure:
         raise explained(failure, path) from failure
     try:
-        yield descriptor, path.name
+        yield descriptor
     except OSError as failure:
         raise explained(failure, path) from failure
     finally:
@@ -171,9 +191,7 @@ def require_only_roots(directory: Path) -> None:
                 raise _open_to_others(above, directory)
             if not os.path.lexists(entry):
                 if free:
-                    raise Refused(
-                        f"{entry} is missing, and not only root can make it: as root, mkdir {entry}"
-                    )
+                    raise Refused(f"{entry} is missing, and not only root can make it: make it as root")
                 return
             if not _is_roots(entry.lstat()):
                 raise _open_to_others(entry, directory)
@@ -188,5 +206,5 @@ def _is_roots(facts: os.stat_result) -> bool:
 def _open_to_others(which: Path, wanted: Path) -> Refused:
     return Refused(
         f"{wanted} has to be root's alone, and {which} can be changed by others: "
-        f"chown root {which}; chmod go-w {which}"
+        f"give it to root, or move it away"
     )

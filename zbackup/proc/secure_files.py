@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from zbackup.model.errors import Refused
-from zbackup.proc.safe_path import explained, is_own, opened_parent, rename_for_good
+from zbackup.proc.safe_path import explained, is_own, opened_parent, rename_for_good, require_only_roots
 
 LIMIT = 16 << 20
 """Bytes of a file that is read as a whole."""
@@ -246,7 +246,7 @@ def make_directory(path: Path, *, mode: int = 0o755, owner: tuple[int, int] | No
 
     It gets `mode` and `owner` (uid, gid) in any case. Raise Refused when it is somebody else's.
     """
-    if not exists(path.parent):
+    if path.parent != Path("/") and not exists(path.parent):
         make_directory(path.parent)
     with opened_parent(path) as (parent, name):
         with contextlib.suppress(FileExistsError):
@@ -260,6 +260,16 @@ def make_directory(path: Path, *, mode: int = 0o755, owner: tuple[int, int] | No
                 os.fchown(descriptor, *owner)
             if owner or found == os.geteuid():
                 os.fchmod(descriptor, mode)
+
+
+def claim_for_root(directory: Path) -> None:
+    """See to it, as root, that a directory is there which is root's alone. Raise Refused when it is not.
+
+    What is made in a directory that leaves to each what is his (sticky) is root's, or was there before.
+    """
+    if os.geteuid() == 0:
+        ensure_directory(directory)
+    require_only_roots(directory)
 
 
 def ensure_directory(path: Path, *, mode: int = 0o755) -> None:

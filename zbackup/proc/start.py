@@ -7,13 +7,16 @@ anybody's: a program started there would find the modules and files that its own
 """
 
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-from zbackup.model.errors import NotInstalled
+from zbackup.model.errors import NotInstalled, Refused
+from zbackup.proc.safe_path import require_only_roots
 
 Child = subprocess.Popen
 TimedOut = subprocess.TimeoutExpired
@@ -23,6 +26,9 @@ WITH_STDOUT = subprocess.STDOUT
 
 ROOT = "/"
 FIXED_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+LOCATED = ("zfs", "zpool", "ssh", "systemctl", "systemd-run")
+"""Programs that zbackup runs by their names, after it has mounted, too."""
 
 TOOLS = ("PATH", "HOME", "SSH_AUTH_SOCK")
 """Variables of our environment for zfs, ssh, systemctl and the like."""
@@ -94,6 +100,7 @@ def start(
     try:
         return subprocess.Popen(
             list(argv),
+            executable=locate(argv[0]),
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
@@ -114,9 +121,63 @@ def become(argv: Sequence[str], environment: Mapping[str, str] | None = None) ->
     sys.stderr.flush()
     try:
         os.chdir(ROOT)
-        os.execvpe(argv[0], list(argv), for_tools() if environment is None else dict(environment))
+        os.execve(locate(argv[0]), list(argv), for_tools() if environment is None else dict(environment))
     except (OSError, ValueError) as unstartable:
         raise _not_installed(argv, unstartable) from unstartable
+
+
+def locate(program: str) -> str:
+    """The path of a program, which is looked for once: what is put into a directory later changes nothing.
+
+    Raise FileNotFoundError when there is none, PermissionError when there is none that root may run.
+    """
+    return program if "/" in program else _located(program, os.environ.get("PATH", FIXED_PATH))
+
+
+def locate_tools() -> None:
+    """Look for all programs that may be wanted later. One that is missing is told of when it is wanted."""
+    for program in LOCATED:
+        try:
+            locate(program)
+        except OSError:
+            continue
+
+
+@cache
+def _located(program: str, path: str) -> str:
+    why = ""
+    for directory in path.split(":"):
+        found = Path(directory, program)
+        if not directory.startswith("/") or not _is_program(found):
+            continue
+        if os.geteuid() != 0:
+            return str(found)
+        try:
+            return _only_roots(found)
+        except (Refused, OSError) as reason:
+            why = why or str(reason)
+    if why:
+        raise PermissionError(0, why)
+    raise FileNotFoundError(2, os.strerror(2), program)
+
+
+def _is_program(found: Path) -> bool:
+    """Tell whether it is one that we may run; in a directory that we may not enter there is none."""
+    try:
+        return found.is_file() and os.access(found, os.X_OK)
+    except OSError:
+        return False
+
+
+def _only_roots(found: Path) -> str:
+    """The program itself, behind all links. Raise Refused when others than root can put another there."""
+    real = Path(os.path.realpath(found))
+    for directory in (found.parent, real.parent):
+        require_only_roots(directory)
+    facts = real.lstat()
+    if facts.st_uid != 0 or not stat.S_ISREG(facts.st_mode) or facts.st_mode & 0o022:
+        raise Refused(f"{real} is not run: others than root can change it")
+    return str(real)
 
 
 def _kept(names: Sequence[str]) -> dict[str, str]:

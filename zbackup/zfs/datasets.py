@@ -1,19 +1,24 @@
-"""The zfs commands zbackup uses, one method each. Nothing else runs zfs."""
+"""The zfs commands zbackup uses, one method each. Nothing else runs zfs.
+
+None of them mounts: what is made, cloned, received or renamed stays unmounted (-u, canmount=noauto) until
+`Zfs.mount` mounts it.
+"""
 
 import contextlib
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from zbackup.model.errors import CommandFailed, DatasetBusy, DatasetNotFound, NotFound
+from zbackup.model.errors import CommandFailed, DatasetBusy, DatasetNotFound, NotFound, Refused
 from zbackup.model.snapshot import Dataset, Snapshot
 from zbackup.proc.run import Runner, run
 from zbackup.zfs import parse
 from zbackup.zfs.errors import translate
+from zbackup.zfs.mounting import FACTS, KernelMounts, Mounts, elsewhere, mount_options, place_of
 from zbackup.zfs.prepared import Prepared
 from zbackup.zfs.txg import Taking, taking
 
@@ -37,6 +42,7 @@ class Zfs:
     mountinfo: Path = Path("/proc/self/mountinfo")
     prepare: Callable[[], AbstractContextManager[Prepared | None]] = nullcontext
     """Has a snapshot prepared while the body runs, or None: see zfs.prepared."""
+    mounts: Mounts = field(default_factory=KernelMounts)
 
     # looking
 
@@ -293,12 +299,20 @@ class Zfs:
             self._zfs("clone", *_options(properties), "--", str(snapshot), target)
 
     def mount(self, name: str) -> None:
-        """Mount; already mounted is success."""
-        try:
-            self._zfs("mount", "--", name)
-        except CommandFailed as failure:
-            if "already mounted" not in failure.stderr:
-                raise
+        """Mount where its `mountpoint` says; being there already is success.
+
+        Raise Refused, with nothing mounted, where others could lead the path elsewhere, and when it is
+        mounted at another place.
+        """
+        asked = self._zfs("get", "-Hp", "-o", "value", ",".join(FACTS), "--", name, mutates=False)
+        facts = dict(zip(FACTS, asked.removesuffix("\n").split("\n", len(FACTS) - 1), strict=True))
+        place = place_of(name, facts)
+        if found := self._mounts().get(name):
+            if not self.mounts.is_there(name, place):
+                raise elsewhere(name, found, place)
+            return
+        with _named():
+            self.mounts.mount(name, place, *mount_options(facts))
 
     def unmount(self, name: str) -> None:
         """Unmount; not mounted is success. Raise DatasetBusy when somebody goes on using it.
@@ -306,15 +320,14 @@ class Zfs:
         Snapshots that were looked into (`.zfs/snapshot`) stay mounted below it for minutes. They go with it
         only if that was done in our own mount namespace, and a daemon under systemd has another.
         """
-        for source, mountpoint in self._mounts().items():
+        there = self._mounts()
+        for source, mountpoint in there.items():
             if source.startswith(f"{name}@"):
-                with contextlib.suppress(CommandFailed):  # it is gone, or is why the next one fails
-                    self.runner(("umount", "--", mountpoint))
-        try:
-            self._patiently("unmount", "--", name)
-        except CommandFailed as failure:
-            if "not currently mounted" not in failure.stderr:
-                raise
+                # It is gone, or is why the next one fails.
+                with contextlib.suppress(CommandFailed, Refused):
+                    self.mounts.unmount(source, Path(mountpoint))
+        if at := there.get(name):
+            self._patiently(lambda: self.mounts.unmount(name, Path(at)))
 
     def promote(self, dataset: Dataset) -> None:
         """Let exactly this clone take over the snapshot it was made from, and all older ones."""
@@ -322,19 +335,28 @@ class Zfs:
         self._zfs("promote", dataset.name)
 
     def rename(self, dataset: Dataset, name: str) -> None:
-        """Give exactly this file system another name. Raise DatasetExists if that is another's."""
+        """Give exactly this file system another name; it is mounted nowhere else by that.
+
+        Raise DatasetExists if the name is another's.
+        """
         self._require_guid(dataset.name, dataset.guid)
-        self._zfs("rename", "--", dataset.name, name)
+        self._zfs("rename", "-u", "--", dataset.name, name)
 
     def destroy_filesystem(self, dataset: Dataset) -> None:
         """Destroy exactly this file system, which must have neither children nor snapshots."""
         self._require_guid(dataset.name, dataset.guid)
-        self._patiently("destroy", dataset.name)
+        if dataset.name in self._mounts():
+            self._zfs(
+                "destroy", "-n", dataset.name, mutates=False
+            )  # else what has children is unmounted first
+            self.unmount(dataset.name)
+        self._patiently(lambda: self._zfs("destroy", dataset.name))
 
-    def _patiently(self, *argv: str) -> None:
+    def _patiently(self, act: Callable[[], object]) -> None:
         for attempt in range(1, BUSY_TRIES + 1):
             try:
-                self._zfs(*argv)
+                with _named():
+                    act()
                 return
             except DatasetBusy:
                 if attempt == BUSY_TRIES:
@@ -361,10 +383,17 @@ class Zfs:
                 )
 
     def _zfs(self, *argv: str, mutates: bool = True, timeout: float = 600) -> str:
-        try:
+        with _named():
             return self.runner(("zfs", *argv), mutates=mutates, timeout=timeout)
-        except CommandFailed as failure:
-            raise translate(failure) from failure
+
+
+@contextlib.contextmanager
+def _named() -> Iterator[None]:
+    """A failure of the body under the name that callers can act on."""
+    try:
+        yield
+    except CommandFailed as failure:
+        raise translate(failure) from failure
 
 
 def _options(properties: Mapping[str, str]) -> list[str]:

@@ -23,5 +23,5 @@ def test_files_are_found_where_the_datasets_are_mounted_now() -> None:
 
 @pytest.mark.parametrize("datasets", [(DATA, UNMOUNTED), (DATA,)])
 def test_a_dataset_that_is_not_mounted_is_named(datasets: tuple[Dataset, ...]) -> None:
-    with pytest.raises(Refused, match="zfs mount 'tank/my db/bin log'"):
+    with pytest.raises(Refused, match="zbackup mount 'tank/my db/bin log'"):
         backup(1, 0, 0).browse(datasets)

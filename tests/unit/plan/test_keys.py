@@ -18,4 +18,4 @@ def test_a_key_that_is_not_loaded_is_said_once_with_the_command_that_loads_it() 
     (found,) = not_loaded(settings)
     assert (found.severity, found.exit_status) == ("critical", 3)
     assert found.text.startswith("the key of tank/my db is not loaded") and "tank/my db/log" in found.text
-    assert found.fix == "zfs load-key 'tank/my db' && zfs mount -a"
+    assert found.fix == "zfs load-key 'tank/my db' && zbackup mount 'tank/my db' 'tank/my db/log'"

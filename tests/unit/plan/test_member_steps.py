@@ -38,15 +38,19 @@ def test_all_datasets_are_cloned_the_outer_one_first_and_destroyed_the_other_way
         ["tank/my db@zbackup-1", "tank/m1-1"],
         ["tank/my db/bin log@zbackup-1", "tank/m1-0"],
     ]
-    assert said[0][3] == "mountpoint=/var/lib/m1/srv/my db"
+    assert said[0][3:6] == ["canmount=noauto", "-o", "mountpoint=/var/lib/m1/srv/my db"]
+    assert said[2:4] == [
+        ["zbackup", "mount", "tank/m1-1", "tank/m1-0"],
+        ["zfs", "set", "canmount=on", "tank/m1-1", "tank/m1-0"],
+    ]
     assert said[-2:] == [["zfs", "destroy", "tank/m1-0"], ["zfs", "destroy", "tank/m1-1"]]
 
 
 def test_links_are_led_away_from_production_s_files_within_one_dataset_too() -> None:
     said = commands(taken(PLAIN.members[:1]))
-    assert [words[0] for words in said] == ["zfs", "find", "/usr/bin/mongod", "zfs"]
+    assert [words[0] for words in said] == ["zfs", "zbackup", "zfs", "find", "/usr/bin/mongod", "zfs"]
     assert said[0][-1] == "tank/m1"
-    assert commands(taken())[2][0] == "find"
+    assert commands(taken())[4][0] == "find"
 
 
 def test_it_starts_with_the_original_s_file_of_settings_if_there_is_one() -> None:

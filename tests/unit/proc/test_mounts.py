@@ -12,10 +12,18 @@ MOUNTINFO = """\
 
 def test_each_line_is_a_mount_with_and_without_optional_fields() -> None:
     assert mounts(MOUNTINFO) == [
-        Mount("/mnt/my data", ("rw", "noatime"), "ext3"),
-        Mount("/", ("ro", "nosuid"), "zfs"),
-        Mount("/plain", ("rw",), "tmpfs"),
+        Mount("/mnt/my data", ("rw", "noatime"), "ext3", 36, "/mnt1", "/dev/root"),
+        Mount("/", ("ro", "nosuid"), "zfs", 37, "/", "tank/a b"),
+        Mount("/plain", ("rw",), "tmpfs", 38, "/", "tmpfs"),
     ]
+
+
+def test_no_path_makes_a_line_of_its_own() -> None:
+    """The kernel escapes none of these, and a user may mount with FUSE where he likes."""
+    forged = "36 35 0:9 / /x rw - zfs tank/db rw"
+    text = f"41 35 0:50 / /home/u/a\r{forged}\u2028{forged}\x0b{forged} rw - fuse.x y rw\n"
+    (found,) = mounts(text)
+    assert found.number == 41
 
 
 def test_below_means_whole_names() -> None:

@@ -112,7 +112,7 @@ def test_one_that_others_may_change_is_refused(tmp_path: Path, owner: int, mode:
     run_dir.mkdir()
     os.chown(run_dir, owner, owner)
     run_dir.chmod(mode)
-    with pytest.raises(Refused, match=r"run_dir .*run can be changed by others than root: chown root:root"):
+    with pytest.raises(Refused, match=r"run_dir .*run can be changed by others than root: give it to root"):
         prepare(daemon_directory(run_dir))
     assert facts(run_dir) == (owner, mode)
 

@@ -306,7 +306,7 @@ def test_the_place_of_what_is_roots_alone(tmp_path: Path, theirs: Path) -> None:
     safe_path.require_only_roots(tmp_path / "roots" / "not there yet")
     (tmp_path / "roots").mkdir()
     safe_path.require_only_roots(tmp_path / "roots")
-    with pytest.raises(Refused, match="theirs can be changed by others: chown root"):
+    with pytest.raises(Refused, match="theirs can be changed by others: give it to root"):
         safe_path.require_only_roots(theirs / "sub")
     theirs.chmod(0o1777)
     with pytest.raises(Refused, match="sub can be changed by others"):

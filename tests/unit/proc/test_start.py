@@ -12,7 +12,7 @@ from zbackup.model.errors import NotInstalled
 from zbackup.proc.hook import run_hook
 from zbackup.proc.pipeline import Meter, local, reading, transfer
 from zbackup.proc.run import run
-from zbackup.proc.start import FIXED_PATH, HOOKS, TOOLS, for_server, own_module, start
+from zbackup.proc.start import FIXED_PATH, HOOKS, TOOLS, for_server, locate, own_module, start
 
 SECRETS = {"AWS_SECRET_ACCESS_KEY": "secret", "SHOP_PASSWORD": "secret", "LD_PRELOAD_OF_OURS": "secret"}
 
@@ -113,3 +113,59 @@ def test_nothing_else_may_start_a_program(code: str) -> None:
         )
         found[file] = "zbackup.proc.start" in done.stdout
     assert found == {"zbackup/proc/run.py": True, "zbackup/proc/start.py": False, "zbackup/jobs/x.py": True}
+
+
+def test_a_program_is_looked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is put before it later, as by a mount, is not run."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    for directory in (first, second):
+        directory.mkdir()
+    program = second / "zb-tool"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{first}:{second}")
+    assert locate("zb-tool") == str(program)
+    (first / "zb-tool").write_text("#!/bin/sh\n")
+    (first / "zb-tool").chmod(0o755)
+    assert locate("zb-tool") == str(program)
+    assert locate("/any/path") == "/any/path"
+
+
+def test_a_directory_that_we_may_not_enter_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As /root is in the PATH of a daemon that root starts as another user."""
+    program = tmp_path / "zb-behind"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"/closed:{tmp_path}")
+    really = Path.is_file
+
+    def is_file(path: Path) -> bool:
+        if str(path).startswith("/closed"):
+            raise PermissionError(13, "Permission denied")
+        return really(path)
+
+    monkeypatch.setattr(Path, "is_file", is_file)
+    assert locate("zb-behind") == str(program)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="for another user it is his own business what he runs")
+@pytest.mark.parametrize("what", ["file", "directory", "link"])
+def test_root_runs_no_program_that_others_can_replace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    directory, elsewhere = tmp_path / what, tmp_path / f"{what} elsewhere"
+    for each in (directory, elsewhere):
+        each.mkdir()
+    program = (elsewhere if what == "link" else directory) / f"zb-{what}"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    if what == "link":
+        (directory / program.name).symlink_to(program)
+    monkeypatch.setenv("PATH", f"{directory}:/usr/bin")
+    os.chown({"file": program, "directory": directory, "link": elsewhere}[what], 3333, 3333)
+    with pytest.raises(PermissionError):
+        locate(program.name)
+    with pytest.raises(NotInstalled, match="cannot run zb-"):
+        start([program.name])

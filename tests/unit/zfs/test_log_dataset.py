@@ -9,6 +9,7 @@ import pytest
 from zbackup.model.errors import CommandFailed, Refused
 from zbackup.model.shipping import CONTAINER, RECEIVED
 from zbackup.zfs.log_dataset import LogDataset
+from zbackup.zfs.mounting import FACTS, KernelMounts
 
 NAME = "tank/b/shop/log"
 
@@ -21,6 +22,7 @@ class Pool:
         self.datasets: dict[str, bool] = {"tank": True, "tank/b": True}
         self.mountable = True
         self.canmount = "on"
+        self.own_mountpoint = ""
         self.changes = 0
         self.killed_at = 0
 
@@ -33,22 +35,38 @@ class Pool:
                     self.datasets[name] = False  # it is there before it is mounted
                 raise KeyboardInterrupt
         if verb == "create":
-            self.datasets[name] = self.mountable
+            self.datasets[name] = False
         elif name not in self.datasets:
             raise CommandFailed(argv, 1, f"cannot open '{name}': dataset does not exist")
         elif verb == "mount":
-            if not self.mountable:
-                raise CommandFailed(argv, 1, f"cannot mount '{name}': encryption key not loaded")
             self.datasets[name] = True
-        elif verb == "get" and "canmount" in argv:
-            return f"{self.canmount}\n"
         elif verb == "get":
-            return f"{'yes' if self.datasets[name] else 'no'}\n{self.directory}\n"
+            return self.own_mountpoint if "local" in argv else self.value(name, argv[-3])
         return name
+
+    def value(self, name: str, asked: str) -> str:
+        facts = dict.fromkeys(FACTS, "on") | {
+            "nbmand": "off",
+            "mountpoint": str(self.directory),
+            "mounted": "yes" if self.datasets[name] else "no",
+            "canmount": self.canmount,
+            "keystatus": "-" if self.mountable else "unavailable",
+        }
+        return "".join(f"{facts[key]}\n" for key in asked.split(","))
+
+
+class PoolMounts(KernelMounts):
+    """Its mounts, which count as its changes do."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+
+    def mount(self, name: str, path: Path, flags: int, options: str) -> None:
+        self.pool(("zfs", "mount", "--", name))
 
 
 def archive(pool: Pool) -> LogDataset:
-    return LogDataset(home="tank/b/shop", name=NAME, runner=pool)
+    return LogDataset(home="tank/b/shop", name=NAME, runner=pool, mounts=PoolMounts(pool))
 
 
 @pytest.fixture
@@ -74,7 +92,7 @@ def test_killed_while_it_is_made_the_next_run_goes_on(pool: Pool, killed_at: int
 def test_what_cannot_be_mounted_is_told_with_the_command(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     archive(pool).prepared()
     pool.datasets[NAME], pool.mountable = False, False
-    with pytest.raises(Refused, match=f"is not mounted: as root, zfs mount {NAME}"):
+    with pytest.raises(Refused, match=f"is not mounted: as root, zbackup mount {NAME}"):
         archive(pool).directory()
     pool.mountable = True
     monkeypatch.setattr(os, "geteuid", lambda: 1000)

@@ -19,7 +19,7 @@ from zbackup.model.errors import (
 )
 from zbackup.model.snapshot import Dataset
 from zbackup.proc.lock import exclusive
-from zbackup.proc.safe_path import require_only_roots
+from zbackup.proc.secure_files import claim_for_root
 
 ROOT = "zbackup:clones"
 CLONE_PROPERTIES = {"canmount": "noauto", "readonly": "off", "exec": "off", "setuid": "off", "devices": "off"}
@@ -72,8 +72,8 @@ def announce(
     when the name or port is another's.
     """
     if os.geteuid() == 0:
-        # Whoever could put a link in the place of the mountpoint would choose what root mounts on.
-        require_only_roots(ctx.mountpoint)
+        # Whoever could put another directory in its place would choose what is found in the clones.
+        claim_for_root(ctx.mountpoint)
     with contextlib.ExitStack() as locks:
         if clone.port or any_port or clone.kind == "dev":
             locks.enter_context(exclusive(ctx.claims_lock, "zbackup clone", waiting=ctx.progress.note))

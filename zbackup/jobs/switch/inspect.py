@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC
+from pathlib import Path
 
 from zbackup.catalog.switched import formerly, require_settled, switches
 from zbackup.jobs.clones import clone_datasets
@@ -18,6 +19,7 @@ from zbackup.model.switch import Switch
 from zbackup.plan.clones.clone_name import copy_name
 from zbackup.plan.switch import CloneDataset, Member, plan_switch
 from zbackup.proc import secure_files
+from zbackup.proc.mounts import is_below
 from zbackup.proc.open_files import processes_in, told
 
 HALF_DONE = ("switching", "undoing")
@@ -73,6 +75,36 @@ def require_unread(ctx: Context, guids: frozenset[int]) -> None:
                 f"snapshots of {each.name} are being read, so that it cannot be unmounted: {who}. "
                 f"Wait until that is done, or end it"
             )
+
+
+def require_free_mountpoints(ctx: Context, clone: Clone, switch: Switch) -> None:
+    """Raise Refused when something lies in the clone where another of its datasets is to be mounted.
+
+    There they are mounted side by side, so that the server's user can put anything there. Those that are not
+    mounted are not looked at: whatever lies there, nothing is mounted through it.
+    """
+    there = {d.guid: d.mountpoint for d in ctx.zfs.filesystems(f"{ctx.clones}/{clone.name}") if d.mountpoint}
+    for each in switch.coming:
+        around = [c for c in switch.coming if c.guid in there and _is_inside(each.mountpoint, c.mountpoint)]
+        for outer in sorted(around, key=lambda c: len(c.mountpoint))[-1:]:
+            place = Path(there[outer.guid], each.mountpoint.removeprefix(outer.mountpoint).lstrip("/"))
+            if why := _in_the_way(place):
+                raise Refused(f"{each.name} is to be mounted at {each.mountpoint}, and in the clone {why}")
+
+
+def _is_inside(path: str, directory: str) -> bool:
+    """Tell whether it is below the directory, and not the directory itself."""
+    return path != directory and is_below(path, directory)
+
+
+def _in_the_way(place: Path) -> str:
+    """Tell why nothing can be mounted there; "" for an empty directory, or one that is missing."""
+    try:
+        return f"files lie in {place}: move them away" if secure_files.names(place) else ""
+    except FileNotFoundError:
+        return ""
+    except Refused as refused:
+        return str(refused)
 
 
 def newest(ctx: Context) -> str:

@@ -90,7 +90,7 @@ def _mount_aside(ctx: Context, switch: Switch) -> None:
             if left.mountpoint:
                 ctx.zfs.mount(aside)
             ctx.zfs.set_properties(aside, {"canmount": dict(left.own).get("canmount", "on")})
-        except CommandFailed as failure:
+        except (CommandFailed, Refused) as failure:
             ctx.progress.note(f"{aside} is not mounted, so that its backups cannot be read: {failure}")
 
 
@@ -192,14 +192,21 @@ def _origin(ctx: Context, name: str) -> str:
     return origin.removeprefix("-")
 
 
+def _keep_unmounted(ctx: Context, name: str) -> None:
+    """Let zfs mount nothing with a new mountpoint: not this one, nor what is below it and inherits that."""
+    ctx.zfs.unmount(name)
+    for dataset in ctx.zfs.filesystems(name):
+        if not dataset.mountpoint and ctx.zfs.values(dataset.name, "canmount") != ("noauto",):
+            ctx.zfs.set_properties(dataset.name, {"canmount": "noauto"})
+
+
 def _settle(ctx: Context, name: str, wanted: Mapping[str, str], keep: Sequence[str] = ()) -> None:
     """Exactly this is set on it itself, and what is to be kept; it is not mounted by that."""
     own = ctx.zfs.own_settings(name)
     changed = {key: value for key, value in wanted.items() if own.get(key) != value and key != "canmount"}
     surplus = [key for key in own if key not in (*wanted, *keep, *FIXED, "canmount")]
-    if (changed or surplus) and own.get("canmount") != "noauto":
-        # Else zfs would mount it as soon as it has a mountpoint.
-        ctx.zfs.set_properties(name, {"canmount": "noauto"})
+    if any(":" not in key for key in (*changed, *surplus)):
+        _keep_unmounted(ctx, name)
     if changed:
         ctx.zfs.set_properties(name, changed)
     for key in surplus:
@@ -210,7 +217,7 @@ def _mount(ctx: Context, mountpoints: Mapping[str, str], canmount: Mapping[str, 
     """Mount them where they belong. Raise Refused when one is somewhere else then."""
     for name, mountpoint in sorted(mountpoints.items(), key=lambda pair: len(pair[1])):
         ctx.zfs.mount(name)
-        if (found := ctx.zfs.filesystems(name)[0].mountpoint) != mountpoint:
+        if (found := ctx.zfs.mounted_below(name).get(name)) != mountpoint:
             raise Refused(f"{name} is mounted at {found}, and not at {mountpoint}")
     for name, value in canmount.items():
         if ctx.zfs.values(name, "canmount") != (value,):

@@ -20,6 +20,7 @@ from zbackup.jobs.switch.inspect import (
     intend,
     intent_of,
     newest,
+    require_free_mountpoints,
     require_unread,
 )
 from zbackup.jobs.switch.service import inspect, service_of, start, stop
@@ -69,6 +70,7 @@ def plan(ctx: Context, name: str) -> SwitchPlan:
     clone = clone_to_switch(ctx, name)
     switch = clone.switch if clone.state in HALF_DONE and clone.switch else intend(ctx, clone)
     require_unread(ctx, all_of(switch))
+    require_free_mountpoints(ctx, clone, switch)
     inspect(ctx)
     renames = [(root, switch.aside(root)) for root in switch.roots]
     renames += [(part_name(ctx, clone, each.number), each.name) for each in switch.coming]
@@ -88,6 +90,9 @@ def switch(ctx: Context, name: str) -> SwitchReport:
         record = clone_datasets.record_of(ctx, clone)
         intent = intent_of(clone) if clone.state in HALF_DONE else intend(ctx, clone)
         require_unread(ctx, all_of(intent))
+        if clone.state not in HALF_DONE:
+            clone_datasets.open_again(ctx, clone)
+        require_free_mountpoints(ctx, clone, intent)
         facts = inspect(ctx)
         clone = replace(clone, state="switching", stopped=True, switch=intent)
         _write_intent(ctx, clone)

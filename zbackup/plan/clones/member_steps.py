@@ -44,7 +44,10 @@ def member_steps(backup: Backup, name: str, zone: ZoneInfo) -> tuple[Step, ...]:
     root = f"/var/lib/{name}"
     dbpath = root + backup.record.fact("dbpath")
     mounts = sorted(_mounts(backup, name), key=lambda mount: len(mount[1]))
-    clone = [shlex.join(("zfs", "clone", "-o", f"mountpoint={root}{at}", s, d)) for s, at, d in mounts]
+    unmounted = ("zfs", "clone", "-o", "canmount=noauto")
+    clone = [shlex.join((*unmounted, "-o", f"mountpoint={root}{at}", s, d)) for s, at, d in mounts]
+    made = shlex.join(d for _, _, d in mounts)
+    clone += [f"zbackup mount {made}", f"zfs set canmount=on {made}"]
     return (
         Step(
             text="Clone the backup. The new datasets are yours: zbackup neither lists nor destroys them",

@@ -21,7 +21,7 @@ def not_loaded(settings: Sequence[DatasetSettings]) -> list[Finding]:
             subject="datasets",
             text=f"the key of {root} is not loaded, so nothing in {', '.join(names)} can be read",
             why="without it the server cannot run, and no backup can be taken or restored",
-            fix=f"zfs load-key {shlex.quote(root)} && zfs mount -a",
+            fix=f"zfs load-key {shlex.quote(root)} && zbackup mount {shlex.join(names)}",
             exit_status=KeyNotLoaded.exit_status,
             key=root,
         )

@@ -51,9 +51,10 @@ def proposals(server: Server, wanted: Sequence[str], mountpoints: Mapping[str, s
     found = []
     directories = list(server.homes)
     if server.engine != "mongodb" and len(set(server.homes.values())) == 1:
+        log = shlex.quote(f"{wanted[0]}/binlog")
         found.append(
             "data and binary log are on one dataset: with the log on one of its own, with large records, "
-            f"it compresses better: zfs create -o recordsize=128K {shlex.quote(f'{wanted[0]}/binlog')}, stop "
+            f"it compresses better: zfs create -u -o recordsize=128K {log}, zbackup mount {log}, stop "
             "the server, and move the log there"
         )
     for name in wanted:

@@ -153,9 +153,9 @@ class PlainLog:
         if found.st_uid not in {0, us, *((daemon[0],) if daemon else ())}:
             raise Refused(f"{whose}: give it to root or to the daemon's user")
         if us not in (0, found.st_uid):
-            raise Refused(f"{whose}, and this is {us}: chown -R {us} {self.directory}")
+            raise Refused(f"{whose}, and this is {us}: run this as that user, or as root")
         if not modes.S_ISDIR(found.st_mode) or found.st_mode & 0o077:
-            raise Refused(f"{self.directory} is not for its owner alone: chmod 700 {self.directory}")
+            raise Refused(f"{self.directory} is not for its owner alone: name another in plain_log, mode 700")
         return found.st_uid, found.st_gid
 
     def require_usable(self) -> None:

@@ -1,0 +1,75 @@
+"""zbackup mount"""
+
+import os
+import pwd
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from zbackup.cli import output
+from zbackup.cli.options import Options
+from zbackup.model.errors import NotFound, Refused, UsageError
+from zbackup.zfs.datasets import Zfs
+from zbackup.zfs.log_dataset import LogDataset
+
+HELP = """Mount datasets where their mountpoints say, and never through somebody else's link.
+
+zfs mount resolves a path by its names. Where the server's user may write to a directory on the way, he can
+put a link there, and chooses what root mounts over. This command refuses then, and nothing is mounted.
+
+With --log-archive-of it makes the dataset of a log archive, ROOT/INSTANCE/log, if it is not there, mounts it
+below /var/lib/zbackup/log-archive, and gives it to the user who writes to it: who receives, or the daemon.
+
+\b
+zbackup mount tank/mysql tank/mysql/log
+zbackup mount tank/backups/db1/shop/log --log-archive-of zrecv
+"""
+
+
+def command(
+    options: Options,
+    datasets: Annotated[
+        list[str], typer.Argument(metavar="DATASET...", help="The datasets, the outer ones first.")
+    ],
+    log_archive_of: Annotated[
+        str,
+        typer.Option(
+            "--log-archive-of",
+            metavar="USER",
+            help="Make it the log archive that this user writes to.",
+            show_default=False,
+        ),
+    ] = "",
+) -> None:
+    if os.geteuid() != 0:
+        raise Refused("only root can mount: run zbackup mount as root")
+    owner = _owner(log_archive_of) if log_archive_of else None
+    if owner and any(name.count("/") < 2 or not name.endswith("/log") for name in datasets):
+        raise UsageError("the dataset of a log archive is called ROOT/INSTANCE/log")
+    rows = [{"dataset": name, "mountpoint": str(_mount(name, owner))} for name in datasets]
+    output.emit(
+        options,
+        "mount",
+        rows,
+        lambda: "\n".join(f"{row['dataset']} is mounted at {row['mountpoint']}" for row in rows),
+    )
+
+
+def _mount(name: str, owner: tuple[int, int] | None) -> Path:
+    if owner:
+        return LogDataset(home=name.removesuffix("/log"), name=name).prepare_for(owner)
+    zfs = Zfs()
+    zfs.mount(name)
+    return Path(zfs.mounted_below(name)[name])
+
+
+def _owner(user: str) -> tuple[int, int]:
+    """User and group id; of a number that is nobody's, root's group, which gets no rights. Raise NotFound."""
+    try:
+        found = pwd.getpwuid(int(user)) if user.isdecimal() else pwd.getpwnam(user)
+    except KeyError:
+        if user.isdecimal():
+            return int(user), 0
+        raise NotFound(f"there is no user {user} on this host") from None
+    return found.pw_uid, found.pw_gid
