@@ -77,7 +77,7 @@ test: ## everything: the checks while the lab is built, then every test on real 
 test-slow: setup lab ## long campaigns on the lab; their last results are in docs/reference/slow-tests.md
 	ZBACKUP_EXAMPLES=10 $(BIN)/pytest -q -n 2 --dist worksteal tests/unit
 	LAB_ZFS=packaged ZBACKUP_REPEATS=all tests/lab/lab test -j 2 --mem 7G --timeout 3h \
-	  --here packaging/selftest_package.py --here bench/selftest_commands.py tests/slow tests/system@slow
+	  --here packaging/selftest_package.py --here bench/selftest_commands.py tests/slow tests/system@slow tests/attacks@slow
 	ZBACKUP_REPEATS=all tests/lab/lab test -j 2 --timeout 1h $(REPEATED_HERE:%=--here %) $(REPEATED)
 	$(BIN)/python -m tests.power.cuts --cuts 50
 	$(BIN)/python -m tests.power.lost --rounds 10 --flavour mysql-9.7

@@ -182,7 +182,7 @@ class Applying:
                     "data": "0x" + name.encode().hex(),
                 }
                 if "CONVERT" in statement
-                else {"data": name}
+                else {"data": f"'{name}'"}
                 for name in self.prepared(self)
             ]
         if _EVENTS in statement:

@@ -26,7 +26,7 @@ class Server:
                 "formatID": 7,
                 "gtrid_length": 2,
                 "bqual_length": len(name) - 2,
-                "data": "0x" + name.encode("latin-1").hex().upper() if convert else name,
+                "data": "0x" + name.encode("latin-1").hex().upper() if convert else f"'{name}'",
             }
             for name in self.names
         ]

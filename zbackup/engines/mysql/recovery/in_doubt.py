@@ -6,19 +6,14 @@ start, what the replay left in doubt is rolled back at once: else it would hold 
 meanwhile, and somebody could commit what is gone after the next crash.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from zbackup.engines.mysql.server.connection import Connection, StatementFailed, whole_number
-from zbackup.engines.mysql.sql.quoting import hexadecimal
+from zbackup.engines.mysql.sql.quoting import hexadecimal, printed_xa_id
 from zbackup.model.errors import DatabaseError
 from zbackup.model.event_log import log
 from zbackup.model.printable import is_plain
-
-_PART = r"(?:X'(?:[0-9A-Fa-f]{2})*'|'(?:[^'\\]|'')*')"
-_SQL_XID = re.compile(rf"{_PART}(?:, *{_PART}(?:, *[0-9]{{1,10}})?)?")
-"""An id as MariaDB prints it for a statement."""
 
 Prepared = Mapping[str, str]
 """By how statements say it, each one's name for people."""
@@ -28,8 +23,10 @@ def prepared(flavor: str, connection: Connection) -> Prepared:
     """The transactions that are in doubt now. Their ids are any bytes, and none of them text."""
     if flavor != "mysql":
         names = map(_text, connection.rows("XA RECOVER FORMAT='SQL'"))
-        return {_sql(name): name for name in names}
-    return dict(map(_xid, connection.rows("XA RECOVER CONVERT XID")))
+        return {name: name for name in names}
+    found = connection.rows("XA RECOVER CONVERT XID")
+    shown = map(_shown, found)
+    return dict(zip(map(_xid, found), shown, strict=True))
 
 
 def roll_back(connection: Connection, doubtful: Prepared) -> Prepared:
@@ -38,30 +35,30 @@ def roll_back(connection: Connection, doubtful: Prepared) -> Prepared:
     left = {}
     for xid, name in doubtful.items():
         try:
-            connection.execute(f"XA ROLLBACK {xid}")
+            connection.execute(f"XA ROLLBACK {printed_xa_id(xid)}")
         except StatementFailed as failure:
             log.warning("replay.still_in_doubt", xid=xid, reason=str(failure))
             left[xid] = name
     return left
 
 
-def _xid(row: Mapping[str, Any]) -> tuple[str, str]:
-    """Its three parts, and its name; MySQL shows the first two parts as one number in hexadecimal digits."""
+def _ids(row: Mapping[str, Any]) -> bytes:
+    """Its first two parts, which MySQL shows as one number in hexadecimal digits."""
     try:
-        ids = bytes.fromhex(_text(row).removeprefix("0x"))
+        return bytes.fromhex(_text(row).removeprefix("0x"))
     except ValueError:
         raise DatabaseError(f"the server answered XA RECOVER with no id: {row['data']!r:.60}") from None
-    end = whole_number(row, "gtrid_length")
-    xid = f"{hexadecimal(ids[:end].hex())}, {hexadecimal(ids[end:].hex())}, {whole_number(row, 'formatID')}"
-    name = ids.decode(errors="replace")
-    return xid, name if is_plain(name) and "\ufffd" not in name else xid
 
 
-def _sql(name: str) -> str:
-    """Raise DatabaseError for anything that is more than an id: it becomes part of a statement."""
-    if not _SQL_XID.fullmatch(name):
-        raise DatabaseError(f"the server answered XA RECOVER with no id: {name!r:.60}")
-    return name
+def _xid(row: Mapping[str, Any]) -> str:
+    ids, end, number = _ids(row).hex(), 2 * whole_number(row, "gtrid_length"), whole_number(row, "formatID")
+    return f"{hexadecimal(ids[:end])}, {hexadecimal(ids[end:])}, {int(number)}"
+
+
+def _shown(row: Mapping[str, Any]) -> str:
+    """Its name for people: the text that it is, or else its parts."""
+    name = _ids(row).decode(errors="replace")
+    return name if is_plain(name) and "\ufffd" not in name else _xid(row)
 
 
 def _text(row: Mapping[str, Any]) -> str:

@@ -8,6 +8,8 @@ from typing import Final
 
 from zbackup.model.errors import Refused
 
+_XA_PART: Final = r"(?:X'(?:[0-9A-Fa-f]{2})*'|'(?:[^'\\]|'')*')"
+_XA_ID: Final = re.compile(rf"{_XA_PART}(?:, *{_XA_PART}(?:, *[0-9]{{1,10}})?)?")
 _SPECIAL: Final = re.compile(rb"[\0\n\r\\'\"\x1a]")
 _ESCAPED: Final = {
     b"\0": rb"\0", b"\n": rb"\n", b"\r": rb"\r", b"\\": rb"\\", b"'": rb"\'", b'"': rb"\"", b"\x1a": rb"\Z"
@@ -42,6 +44,14 @@ def hexadecimal(digits: str) -> str:
     if not re.fullmatch(r"(?:[0-9A-Fa-f]{2})*", digits):
         raise Refused(f"{digits[:40]!r} are no hexadecimal digits")
     return f"X'{digits}'"
+
+
+def printed_xa_id(text: str) -> str:
+    """An XA transaction's id as MariaDB prints it for statements (XA RECOVER FORMAT='SQL'). Raise Refused for
+    anything else."""
+    if not _XA_ID.fullmatch(text):
+        raise Refused(f"the server answered XA RECOVER with no id: {text!r:.60}")
+    return text
 
 
 def literal(text: str) -> str:
