@@ -1,4 +1,3 @@
-import json
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -6,7 +5,7 @@ import pytest
 
 from zbackup.engines.mysql.lock.restart_applier import statement
 from zbackup.engines.mysql.server.connection import Connection
-from zbackup.engines.mysql.server.status import Channel, Dialect, channel_of, instant_log_status, log_status
+from zbackup.engines.mysql.server.status import Channel, Dialect, channel_of, log_status
 from zbackup.model.errors import Refused
 
 OLD = {
@@ -64,9 +63,6 @@ def test_a_log_that_is_one_file_written_over_is_refused_in_one_line() -> None:
     asked = says({"File": "my-bin.log", "Position": 158})
     with pytest.raises(Refused, match=r"my-bin\.log has no number.*set log_bin to a name without a dot"):
         log_status(asked, Dialect.of("9.7.4"))
-    at_once = says({"log": json.dumps({"binary_log_file": "my-bin.log", "binary_log_position": 158})})
-    with pytest.raises(Refused, match="has no number"):
-        instant_log_status(at_once)
     assert (
         str(log_status(says({"File": "b.000007", "Position": 4}), Dialect.of("9.7.4")).position)
         == "b.000007:4"

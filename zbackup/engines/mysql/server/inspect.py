@@ -16,6 +16,9 @@ from zbackup.engines.mysql.server.status import Dialect, channels, dialect, log_
 from zbackup.engines.mysql.server.tuning import tuning
 from zbackup.model.server import ServerFacts
 
+LOG_LIMIT_S = 20.0
+"""Seconds for questions that wait when a commit stands still in the middle of writing the log."""
+
 SYSTEM_SCHEMAS = ("mysql", "information_schema", "performance_schema", "sys")
 
 # Engines whose tables keep no rows on this disk that a snapshot could tear.
@@ -26,8 +29,9 @@ def inspect(connection: Connection) -> ServerFacts:
     """Raise DatabaseError, naming the privilege, when the account may not see what it has to."""
     server = dialect(connection)
     variables = _variables(connection)
-    replication = channels(connection, server)
-    log = log_status(connection, server)
+    with connection.within(LOG_LIMIT_S):
+        replication = channels(connection, server)
+        log = log_status(connection, server)
     keyring = component(connection, server)
     encryption = _encryption(connection, server, variables, keyring)
     engines = _engines(connection)
@@ -56,6 +60,7 @@ def inspect(connection: Connection) -> ServerFacts:
 def _variables(connection: Connection) -> dict[str, str]:
     rows = connection.rows("SHOW GLOBAL VARIABLES")
     rows += connection.rows("SHOW GLOBAL STATUS LIKE 'Innodb_redo_log_enabled'")
+    rows += connection.rows("SHOW GLOBAL STATUS LIKE 'Rpl\\_semi\\_sync\\_%'")
     return {row["Variable_name"]: str(row["Value"]) for row in rows}
 
 
