@@ -85,7 +85,7 @@ class Session:
             self.end(0)
 
     def hang(self, text: str) -> None:
-        """KILL ends what waits for a lock, and nothing that waits for a mutex, as questions about the log do."""
+        """KILL ends what waits for a lock, and nothing that waits for a mutex, as questions of the log do."""
         self.busy = True
         self.stuck = text not in TAKES and not text.startswith(("SET", "KILL", *RELEASES))
         self.server.hung.append(text)

@@ -31,8 +31,8 @@ def semi_sync_warnings(variables: Mapping[str, str]) -> tuple[str, ...]:
         )
     if timeout_s > LONG_S:
         return (
-            f"{setting} ({name}_timeout): when a replica is lost, commits wait that long, and a lock that stops "
-            "commits is not granted meanwhile",
+            f"{setting} ({name}_timeout): when a replica is lost, commits wait that long, and a lock that "
+            "stops commits is not granted meanwhile",
         )
     return ()
 

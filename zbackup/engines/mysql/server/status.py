@@ -74,9 +74,9 @@ def dialect(connection: Connection) -> Dialect:
 def log_status(connection: Connection, dialect: Dialect) -> LogStatus:
     """The end of the binlog now. The position is None when the server keeps none.
 
-    It waits for nothing that a commit waits for but the disk: performance_schema.log_status waits for a commit
-    that waits for the acknowledgement of a semi-sync replica, so that no KILL frees it, and whoever asks for
-    the log or the replicas meanwhile waits for it (tried on MySQL 9.7).
+    performance_schema.log_status is not asked: it waits for a commit that waits for the acknowledgement of a
+    semi-sync replica, no KILL frees it, and everybody who asks for the log or the replicas meanwhile waits
+    for it (tried on MySQL 9.7). This does not wait for such a commit.
     """
     statement = "SHOW BINARY LOG STATUS" if dialect.is_mysql(8, 2) else "SHOW MASTER STATUS"
     row = connection.one(statement)
