@@ -1,8 +1,9 @@
 """Each statement under a lock, or asking for one, is never answered: no lock outlives its ceiling.
 
 The statements are those that a lock that goes well takes, so a new one is tried by itself. The server in
-memory ends by KILL what waits for a lock, and nothing else: a question about the log may wait for a mutex that
-a commit keeps for as long as no semi-sync replica acknowledges it. tests/lab/selftest_lock_stalled.py sees real ones.
+memory ends by KILL what waits for a lock, and nothing else: a question about the log may wait for a mutex
+that a commit keeps for as long as no semi-sync replica acknowledges it. tests/lab/selftest_lock_stalled.py
+sees real servers.
 """
 
 from collections.abc import Callable

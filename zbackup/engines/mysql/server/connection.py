@@ -26,7 +26,7 @@ OWN_SETTINGS = (
 )
 CONNECT_LIMIT_S = 10
 LOGIN_LIMIT_S = 30
-"""Seconds for each answer until a session is open: a server that is stopped takes connections all the same."""
+"""Seconds for each answer until a session is open: one that is stopped takes connections all the same."""
 LOADED_AT_ONCE = 64 << 10
 WORDS = 4
 """Words of a statement in messages: SHOW BINARY LOG STATUS."""
@@ -93,7 +93,7 @@ class ConnectionLost(DatabaseError):
 
 
 class NotAnswered(ConnectionLost):
-    """The server did not answer in time. The session is of no use any more; the server may still work on it."""
+    """The server did not answer in time, and may still be at it. The session is of no use any more."""
 
 
 class StatementFailed(DatabaseError):

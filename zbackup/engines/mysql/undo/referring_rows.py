@@ -1,0 +1,88 @@
+"""Look in production for the rows that refer to those that are taken back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from zbackup.engines.mysql.copy import tables
+from zbackup.engines.mysql.copy.tables import Column, quoted, quoted_name
+from zbackup.engines.mysql.server.connection import Connection, RowConnection
+from zbackup.engines.mysql.undo import reverse
+from zbackup.engines.mysql.undo.foreign_keys import Reference, Referring, RowId, concerned
+from zbackup.engines.mysql.undo.net_change import Step
+from zbackup.engines.mysql.undo.tables import Target
+from zbackup.model.copying import TableName
+from zbackup.model.errors import Refused
+
+
+@dataclass(slots=True, kw_only=True)
+class ReferringRows:
+    """`production` tells of tables, `rows` reads them."""
+
+    production: Connection
+    rows: RowConnection
+    targets: Mapping[TableName, Target]
+    _keys: dict[TableName, tuple[Column, ...]] = field(default_factory=dict)
+
+    def of(self, step: Step, *, most: int, locked: bool) -> list[Referring]:
+        """The rows that refer to the one that `step` takes back, by each foreign key that minds: one more
+        than `most` at most, which are too many.
+
+        `locked`: none can be added, changed or removed before the transaction ends.
+        """
+        target = self.targets[step.table]
+        found = []
+        for reference in concerned(target.table, target.references, step):
+            key = self._key(reference.child)
+            where = self._condition(target, reference, step)
+            query = f"SELECT {reverse.selected(key) if key else '1'} FROM {quoted_name(reference.child)} "
+            query += f"WHERE {where} LIMIT {most + 1}{' LOCK IN SHARE MODE' * locked}"
+            if not (rows := self.rows.read(query.encode())):
+                continue
+            pairs = (
+                [(tuple(reverse.canonical(c, v) for c, v in zip(key, row, strict=True)), row) for row in rows]
+                if key
+                else []
+            )
+            found.append(
+                Referring(
+                    reference=reference,
+                    rows=tuple((reference.child, canonical) for canonical, _ in pairs),
+                    shown=tuple(_shown(key, row) for _, row in pairs),
+                    keyless=not key,
+                )
+            )
+        return found
+
+    def _key(self, name: TableName) -> tuple[Column, ...]:
+        """The columns that tell a table's rows apart, () for none."""
+        if name not in self._keys:
+            table = self.targets[name].table if name in self.targets else None
+            table = table or tables.read_table(self.production, name)
+            if table is None:
+                raise Refused(f"{name}, whose rows may refer to those that are taken back, cannot be read")
+            self._keys[name] = table.key
+        return self._keys[name]
+
+    def _condition(self, target: Target, reference: Reference, step: Step) -> str:
+        columns = {column.name: (column, n) for n, column in enumerate(target.table.stored)}
+        parts = []
+        for own, parent in reference.columns:
+            if parent in columns:
+                column, index = columns[parent]
+                value = reverse.literal(column, step.after[index] if step.after else None)
+            else:
+                where = reverse.where(target.table, step.key)
+                value = f"(SELECT {quoted(parent)} FROM {quoted_name(step.table)} WHERE {where})"
+            parts.append(f"{quoted(own)} = {value}")
+        return " AND ".join(parts)
+
+
+def row_id(target: Target, step: Step) -> RowId:
+    """The row that `step` takes back, as it is before that."""
+    return step.table, reverse.canonical_key(target.table, step.key)
+
+
+def _shown(key: tuple[Column, ...], row: tuple[bytes | None, ...]) -> str:
+    return ", ".join(
+        f"{column.name}={reverse.shown(column, value)}" for column, value in zip(key, row, strict=True)
+    )
