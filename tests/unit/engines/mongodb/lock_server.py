@@ -92,7 +92,8 @@ def _nothing(number: int) -> None:
 @dataclass
 class Mongod:
     """What it is like: `free_in` is for how long fsync has to wait, `gives_up`, whether it minds its time
-    limit (6.0.11 and later). The command with the number `hangs_at` is never answered. `before` and `after` may break what zbackup says: they get its number, from 1.
+    limit (6.0.11 and later). The command with the number `hangs_at` is never answered. `before` and `after`
+    may break what zbackup says: they get its number, from 1.
     """
 
     note: MarkerFile[str]

@@ -11,9 +11,9 @@ Every lock ends with its session, and three see that this ends in time:
 
 The session that has the lock says nothing that waits for anything a KILL does not free. A commit that waits
 for a semi-sync replica or for space on a full disk keeps mutexes of the log, and a statement that wants one
-of those cannot be killed: tried on MySQL 9.7, LOCK INSTANCE FOR BACKUP stayed for as long as the commit waited,
-after KILL and after SIGKILL of the client. So whatever is asked under the lock is asked by `control`, which
-holds nothing.
+of those cannot be killed: tried on MySQL 9.7, LOCK INSTANCE FOR BACKUP stayed for as long as the commit
+waited, after KILL and after SIGKILL of the client. So whatever is asked under the lock is asked by `control`,
+which holds nothing.
 
 What the locks do: MySQL reference manual, "FLUSH Statement" and "LOCK INSTANCE FOR BACKUP and UNLOCK INSTANCE
 Statements"; MariaDB's manual, "BACKUP STAGE" and "Storage Snapshots and BACKUP STAGE Commands".

@@ -56,6 +56,16 @@ class Referring:
     keyless: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A row that another must refer to when it is taken back: `there` in production now, or `given` by the
+    steps that take back these rows. `shown` is for people."""
+
+    shown: str
+    there: bool
+    given: tuple[RowId, ...] = ()
+
+
 def concerned(table: Table, references: Sequence[Reference], step: Step) -> list[Reference]:
     """The foreign keys that mind when the row is taken back."""
     if step.kind == "insert":
@@ -112,19 +122,29 @@ def trouble(
     return ""
 
 
+def orphaned(needs: Sequence[Need], own: Mapping[RowId, Step]) -> str:
+    """Name the row that is missing for the others to refer to; "" for none."""
+    missing = (need for need in needs if not need.there and not any(row in own for row in need.given))
+    return next((f"the row that it refers to is missing: {need.shown}" for need in missing), "")
+
+
 def troubled(
     steps: Sequence[tuple[RowId, Step]],
     found: Mapping[RowId, Sequence[Referring]],
+    needs: Mapping[RowId, Sequence[Need]],
     tables: Mapping[TableName, Table],
 ) -> dict[RowId, str]:
-    """The steps that cannot be taken, by their rows, and why: one that is not taken covers no other."""
+    """The steps that cannot be taken, by their rows, and why: one that is not taken covers no other, and
+    gives no other its parent."""
     own = dict(steps)
     left: dict[RowId, str] = {}
     while True:
         more = {
             row: why
-            for row, referring in found.items()
-            if row in own and (why := trouble(own[row], referring, own, tables))
+            for row in own.keys() & (found.keys() | needs.keys())
+            if (
+                why := trouble(own[row], found.get(row, ()), own, tables) or orphaned(needs.get(row, ()), own)
+            )
         }
         if not more:
             return left

@@ -1,13 +1,14 @@
 """Look in production for the rows that refer to those that are taken back."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from zbackup.engines.mysql.copy import tables
 from zbackup.engines.mysql.copy.tables import Column, quoted, quoted_name
 from zbackup.engines.mysql.server.connection import Connection, RowConnection
 from zbackup.engines.mysql.undo import reverse
-from zbackup.engines.mysql.undo.foreign_keys import Reference, Referring, RowId, concerned
+from zbackup.engines.mysql.undo.changes import Unknown
+from zbackup.engines.mysql.undo.foreign_keys import Need, Reference, Referring, RowId, concerned
 from zbackup.engines.mysql.undo.net_change import Step
 from zbackup.engines.mysql.undo.tables import Target
 from zbackup.model.copying import TableName
@@ -53,6 +54,37 @@ class ReferringRows:
             )
         return found
 
+    def needs(self, step: Step, rows: "RowsGiven") -> list[Need]:
+        """The rows that the one of `step` refers to when it is taken back. `rows` are given by the undo."""
+        if step.before is None:
+            return []
+        target, found = self.targets[step.table], []
+        stored = {column.name: (column, n) for n, column in enumerate(target.table.stored)}
+        for key in target.parents:
+            own = [stored[name] for name, _ in key.columns if name in stored]
+            values = [step.before[n] for _, n in own]
+            if len(own) < len(key.columns) or any(
+                value is None or isinstance(value, Unknown) for value in values
+            ):
+                continue
+            if step.after and all(reverse.same(c, step.before[n], step.after[n]) for c, n in own):
+                continue
+            literals = [
+                reverse.literal(column, value) for (column, _), value in zip(own, values, strict=True)
+            ]
+            pairs = zip((parent for _, parent in key.columns), literals, strict=True)
+            where = " AND ".join(f"{quoted(parent)} = {literal}" for parent, literal in pairs)
+            query = f"SELECT 1 FROM {quoted_name(key.parent)} WHERE {where} LIMIT 1"
+            canonical = tuple(reverse.canonical(c, v) for (c, _), v in zip(own, values, strict=True))
+            found.append(
+                Need(
+                    shown=f"{key.parent} {where} (foreign key {key.name})",
+                    there=bool(self.rows.read(query.encode())),
+                    given=rows.with_values(key.parent, tuple(p for _, p in key.columns), canonical),
+                )
+            )
+        return found
+
     def _key(self, name: TableName) -> tuple[Column, ...]:
         """The columns that tell a table's rows apart, () for none."""
         if name not in self._keys:
@@ -75,6 +107,39 @@ class ReferringRows:
                 value = f"(SELECT {quoted(parent)} FROM {quoted_name(step.table)} WHERE {where})"
             parts.append(f"{quoted(own)} = {value}")
         return " AND ".join(parts)
+
+
+@dataclass(slots=True)
+class RowsGiven:
+    """Rows as an undo gives them back, to be found by their values."""
+
+    targets: Mapping[TableName, Target]
+    steps: Sequence[tuple[RowId, Step]]
+    _by: dict[tuple[TableName, tuple[str, ...]], dict[tuple[object, ...], list[RowId]]] = field(
+        default_factory=dict
+    )
+
+    def with_values(
+        self, table: TableName, columns: tuple[str, ...], values: tuple[object, ...]
+    ) -> tuple[RowId, ...]:
+        """The rows of a table that have these values, as reverse.canonical gives them, in these columns."""
+        if (table, columns) not in self._by:
+            self._by[table, columns] = self._sorted(table, columns)
+        return tuple(self._by[table, columns].get(values, ()))
+
+    def _sorted(self, table: TableName, columns: tuple[str, ...]) -> dict[tuple[object, ...], list[RowId]]:
+        found: dict[tuple[object, ...], list[RowId]] = {}
+        if table not in self.targets:
+            return found
+        stored = {column.name: (column, n) for n, column in enumerate(self.targets[table].table.stored)}
+        if not all(name in stored for name in columns):
+            return found
+        for row, step in self.steps:
+            if step.table == table and step.before is not None:
+                before = step.before
+                values = tuple(reverse.canonical(stored[c][0], before[stored[c][1]]) for c in columns)
+                found.setdefault(values, []).append(row)
+        return found
 
 
 def row_id(target: Target, step: Step) -> RowId:

@@ -30,7 +30,7 @@ from zbackup.engines.mysql.undo.put_back import (
     portions,
     too_large,
 )
-from zbackup.engines.mysql.undo.referring_rows import ReferringRows, row_id
+from zbackup.engines.mysql.undo.referring_rows import ReferringRows, RowsGiven, row_id
 from zbackup.engines.mysql.undo.rows_before import Clone, RowsBefore, unknown_columns
 from zbackup.engines.mysql.undo.tables import Target, firing, read_target, require_delete
 from zbackup.model.backup import BackupFiles
@@ -318,12 +318,16 @@ class MysqlUndo:
             for row, step in rows
             if (referring := self._referring.of(step, most=PORTION, locked=False))
         }
+        given = RowsGiven(self._targets, rows)
+        needs = {row: need for row, step in rows if (need := self._referring.needs(step, given))}
         tables = {name: target.table for name, target in self._targets.items()}
         shown = {
             row: f"{step.table} {reverse.shown_key(self._targets[step.table].table, step.key)}"
             for row, step in rows
         }
-        return large | {row: f"{shown[row]}: {why}" for row, why in troubled(rows, found, tables).items()}
+        return large | {
+            row: f"{shown[row]}: {why}" for row, why in troubled(rows, found, needs, tables).items()
+        }
 
     @property
     def _referring(self) -> ReferringRows:
@@ -353,9 +357,10 @@ class MysqlUndo:
                 ("UPDATE", reference.on_update, reference in moved and reference.on_update != "CASCADE"),
             ):
                 if happened and rule in ACTING:
+                    back = f"--table {reference.child} {'--missing' if rule == 'CASCADE' else '--changed'}"
                     lines.append(
                         f"rows of {reference.child} (foreign key {reference.name}, ON {verb} {rule}) that "
-                        f"went with rows of {name} are not in the log: zbackup restore --before {self.wish.name} "
-                        f"--table {reference.child} {'--missing' if rule == 'CASCADE' else '--changed'}"
+                        f"went with rows of {name} are not in the log: zbackup restore --before "
+                        f"{self.wish.name} {back}"
                     )
         return lines

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from zbackup.engines.mysql.copy import tables
 from zbackup.engines.mysql.copy.account import granted_in
 from zbackup.engines.mysql.copy.attached import unseen
-from zbackup.engines.mysql.copy.tables import Table
+from zbackup.engines.mysql.copy.tables import ForeignKey, Table
 from zbackup.engines.mysql.server.connection import Connection, PrivilegeMissing
 from zbackup.engines.mysql.server.privileges import grant
 from zbackup.engines.mysql.undo.foreign_keys import Reference
@@ -26,6 +26,8 @@ class Target:
     key: tuple[int, ...]
     references: tuple[Reference, ...] = ()
     """The foreign keys that refer to it, its own to itself as well."""
+    parents: tuple[ForeignKey, ...] = ()
+    """Its own foreign keys."""
     unlogged: bool = False
     """True if the log lacks what the server changes by them."""
 
@@ -42,11 +44,15 @@ def read_target(production: Connection, watch: Connection | None, name: TableNam
     if not table.key:
         raise Refused(f"{name} has no primary key (nor a unique one without NULLs) that tells its rows apart")
     numbers = tuple(table.stored.index(column) for column in table.key)
-    references = _references(production, watch, name)
-    return Target(table=table, key=numbers, references=references, unlogged=_hides_cascades(production))
+    own = tables.foreign_keys(production, name, of_others=False)
+    references = _references(production, watch, name, [key for key in own if key.parent == name])
+    hides = _hides_cascades(production)
+    return Target(table=table, key=numbers, references=references, parents=own, unlogged=hides)
 
 
-def _references(production: Connection, watch: Connection | None, name: TableName) -> tuple[Reference, ...]:
+def _references(
+    production: Connection, watch: Connection | None, name: TableName, itself: Sequence[ForeignKey]
+) -> tuple[Reference, ...]:
     """Raise Refused where one, or what it does, cannot be seen."""
     others = tables.foreign_keys(production, name, of_others=True)
     if watch is not None:
@@ -56,7 +62,6 @@ def _references(production: Connection, watch: Connection | None, name: TableNam
                 f"foreign keys refer to {name} from tables that the copies' account may not see "
                 f"({', '.join(hidden)})"
             )
-    itself = [key for key in tables.foreign_keys(production, name, of_others=False) if key.parent == name]
     keys = (*others, *itself)
     rules = _rules(production, {key.table.schema for key in keys})
     found = []
