@@ -204,7 +204,12 @@ class MysqlUndo:
             brake=self.brake,
             progress=self.progress,
         )
-        return self._undone(work.run(self._steps))
+        left = {id(step): why for step in self._steps if (why := self._left.get(self._row(step)))}
+        tallies = work.run([step for step in self._steps if id(step) not in left])
+        for step in self._steps:
+            if id(step) in left:
+                tallies.setdefault(step.table, Tally()).refuse(left[id(step)])
+        return self._undone(tallies)
 
     def _read(self) -> None:
         """Read what the transaction did, and complete it by the clone where the log does not hold it all."""
@@ -293,20 +298,20 @@ class MysqlUndo:
             self.progress.advance(done, len(self._steps), "rows")
         self._left = self._unwritable([step for step, state, _ in judged if state == "open"])
         for step, state, why in judged:
-            if left := self._left.get(row_id(self._targets[step.table], step)):
+            if left := self._left.get(self._row(step)):
                 state, why = "conflict", left
             tallies[step.table].judged(step, state, why)
         return tallies
 
     def _judge(self, step: Step, found: Rows) -> tuple[State, str]:
-        if left := self._left.get(row_id(self._targets[step.table], step)):
+        if left := self._left.get(self._row(step)):
             return "conflict", left
         return judge(self._targets[step.table], step, found)
 
     def _unwritable(self, steps: Sequence[Step]) -> dict[RowId, str]:
         """The rows of these that are not taken back: other rows refer to them, or the server takes no
         statement of that size."""
-        rows = [(row_id(self._targets[step.table], step), step) for step in steps]
+        rows = [(self._row(step), step) for step in steps]
         large = {
             row: why
             for row, step in rows
@@ -325,9 +330,26 @@ class MysqlUndo:
             row: f"{step.table} {reverse.shown_key(self._targets[step.table].table, step.key)}"
             for row, step in rows
         }
-        return large | {
-            row: f"{shown[row]}: {why}" for row, why in troubled(rows, found, needs, tables).items()
+        split = self._followed(rows, found) if sum(1 for _ in portions(steps)) > 1 else {}
+        rows = [(row, step) for row, step in rows if row not in split]
+        left = split | troubled(rows, found, needs, tables)
+        return large | {row: f"{shown[row]}: {why}" for row, why in left.items()}
+
+    def _followed(
+        self, rows: Sequence[tuple[RowId, Step]], found: Mapping[RowId, Sequence[Referring]]
+    ) -> dict[RowId, str]:
+        """Changed keys that other rows have followed: these go back with it in one transaction alone."""
+        return {
+            row: f"rows refer to it now, and more than {PORTION} rows are taken back: {each.reference.child} "
+            f"({each.reference.described(step)})"
+            for row, step in rows
+            if step.kind == "update"
+            for each in found.get(row, ())
+            if each.reference.on_update in ACTING
         }
+
+    def _row(self, step: Step) -> RowId:
+        return row_id(self._targets[step.table], step)
 
     @property
     def _referring(self) -> ReferringRows:
