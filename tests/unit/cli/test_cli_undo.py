@@ -1,10 +1,14 @@
 """Output of zbackup undo."""
 
+import json
+
 import pytest
 
 from tests.unit.undone import report
+from zbackup.cli.options import Options
+from zbackup.cli.output import Told, emit_incomplete
 from zbackup.cli.undo import confirmed, incomplete, shape, text
-from zbackup.model.errors import UsageError
+from zbackup.model.errors import CopyIncomplete, UsageError
 from zbackup.model.log import ClusterTime
 from zbackup.model.transaction_name import parse_named
 
@@ -40,3 +44,18 @@ def test_a_transaction_of_mongodb_is_named_as_zbackup_log_shows_it() -> None:
     assert str(parse_named("0-1-7")) == "0-1-7"
     with pytest.raises(UsageError, match="names no transaction"):
         parse_named("1714557720")
+
+
+def test_a_conflict_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
+    why = incomplete(report(refused=1, conflicts=("id=8",)), dry_run=False)
+    with pytest.raises(Told) as told:
+        emit_incomplete(Options(json=True), "undo", {"left": 1}, lambda: "text", why)
+    assert told.value.by is why
+    document = json.loads(capsys.readouterr().out)
+    assert document["data"] == {"left": 1}
+    assert (document["error"]["kind"], document["error"]["exit_status"]) == ("CopyIncomplete", 17)
+    with pytest.raises(CopyIncomplete):
+        emit_incomplete(Options(json=False), "undo", {"left": 1}, lambda: "text", why)
+    assert capsys.readouterr().out == "text\n"
+    emit_incomplete(Options(json=True), "undo", {"left": 0}, lambda: "text", None)
+    assert "error" not in json.loads(capsys.readouterr().out)
