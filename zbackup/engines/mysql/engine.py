@@ -20,6 +20,7 @@ from zbackup.engines.mysql.server.privileges import grant, missing
 from zbackup.model.errors import DatabaseError
 from zbackup.model.record import LockKind
 from zbackup.model.server import LockChoice, ServerFacts
+from zbackup.proc.guardian import Guardian
 
 INSPECTION_LIMIT_S = 600.0
 
@@ -74,7 +75,11 @@ class MysqlEngine:
     @contextmanager
     def consistent(self, facts: ServerFacts, kind: LockKind) -> Iterator[TakenLock]:
         """See engines.base.Engine. With a copy of the log, that has all of it before the body runs."""
-        with self._copied() if self.plain else nullcontext(), self._locked(facts, kind) as lock:
+        with (
+            watched(self.connect, kind) as watchdog,
+            self._copied() if self.plain else nullcontext(),
+            self._locked(facts, kind, watchdog) as lock,
+        ):
             if self.plain:
                 require_whole(self.plain, lock.position)
             yield lock
@@ -88,10 +93,9 @@ class MysqlEngine:
             yield
 
     @contextmanager
-    def _locked(self, facts: ServerFacts, kind: LockKind) -> Iterator[TakenLock]:
+    def _locked(self, facts: ServerFacts, kind: LockKind, watchdog: Guardian | None) -> Iterator[TakenLock]:
         stops_applier = facts.role == "replica" and kind in STOPS_COMMITS
         with (
-            watched(self.connect, kind) as watchdog,
             applier.paused(self.connect, self.lock, self._note) if stops_applier else nullcontext(),
             locked(self.connect, self.lock, kind, watchdog) as lock,
         ):
