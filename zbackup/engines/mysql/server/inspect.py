@@ -12,7 +12,7 @@ from zbackup.engines.mysql.server.directories import data_paths
 from zbackup.engines.mysql.server.keyring import component
 from zbackup.engines.mysql.server.plugins import plugins
 from zbackup.engines.mysql.server.server_facts import recorded
-from zbackup.engines.mysql.server.status import Dialect, channels, dialect, log_status
+from zbackup.engines.mysql.server.status import Dialect, channels, dialect, log_status, require_answering
 from zbackup.engines.mysql.server.tuning import tuning
 from zbackup.model.server import ServerFacts
 
@@ -30,6 +30,7 @@ def inspect(connection: Connection) -> ServerFacts:
     server = dialect(connection)
     variables = _variables(connection)
     with connection.within(LOG_LIMIT_S):
+        require_answering(connection)
         replication = channels(connection, server)
         log = log_status(connection, server)
     keyring = component(connection, server)

@@ -10,13 +10,21 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.server.connection import Connection
+from zbackup.engines.mysql.server.connection import Connection, NotAnswered
 from zbackup.model.errors import DatabaseError, Refused
 
 Flavor = Literal["mysql", "mariadb"]
 
 # Their appliers belong to Group Replication, which coordinates them itself.
 GROUP_CHANNELS = ("group_replication_applier", "group_replication_recovery")
+
+AWAITED_S = 10
+_QUESTIONS = frozenset(
+    (
+        *("SHOW BINARY LOG STATUS", "SHOW MASTER STATUS", "SHOW BINLOG STATUS", "SHOW BINARY LOGS"),
+        *("SHOW REPLICA STATUS", "SHOW SLAVE STATUS", "SHOW ALL SLAVES STATUS"),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -69,6 +77,18 @@ class Channel:
 def dialect(connection: Connection) -> Dialect:
     """Tell what the server at the other end of `connection` is."""
     return Dialect.of(connection.version)
+
+
+def require_answering(connection: Connection) -> None:
+    """Raise NotAnswered where somebody has waited for long for what is asked here: each session that waits
+    with him stays in the server until the log goes on, for no KILL ends it."""
+    for row in connection.rows("SHOW FULL PROCESSLIST"):
+        text, seconds = " ".join(str(row["Info"] or "").upper().split()).rstrip(";"), int(row["Time"] or 0)
+        if text in _QUESTIONS and seconds >= AWAITED_S and int(row["Id"]) != connection.id:
+            raise NotAnswered(
+                f"the server at {connection.where} does not answer {text}: connection {row['Id']} has waited "
+                f"for that for {seconds} s"
+            )
 
 
 def log_status(connection: Connection, dialect: Dialect) -> LogStatus:

@@ -14,6 +14,8 @@ from zbackup.engines.mysql.undo.tables import Target
 from zbackup.model.copying import TableName
 from zbackup.model.errors import Refused
 
+REMEMBERED = 10_000
+
 
 @dataclass(slots=True, kw_only=True)
 class ReferringRows:
@@ -23,6 +25,7 @@ class ReferringRows:
     rows: RowConnection
     targets: Mapping[TableName, Target]
     _keys: dict[TableName, tuple[Column, ...]] = field(default_factory=dict)
+    _parents: dict[str, bool] = field(default_factory=dict)
 
     def of(self, step: Step, *, most: int, locked: bool) -> list[Referring]:
         """The rows that refer to the one that `step` takes back, by each foreign key that minds: one more
@@ -79,11 +82,19 @@ class ReferringRows:
             found.append(
                 Need(
                     shown=f"{key.parent} {where} (foreign key {key.name})",
-                    there=bool(self.rows.read(query.encode())),
+                    there=self._is_there(query),
                     given=rows.with_values(key.parent, tuple(p for _, p in key.columns), canonical),
                 )
             )
         return found
+
+    def _is_there(self, query: str) -> bool:
+        """Many rows refer to one."""
+        if query not in self._parents:
+            if len(self._parents) >= REMEMBERED:
+                self._parents.clear()
+            self._parents[query] = bool(self.rows.read(query.encode()))
+        return self._parents[query]
 
     def _key(self, name: TableName) -> tuple[Column, ...]:
         """The columns that tell a table's rows apart, () for none."""

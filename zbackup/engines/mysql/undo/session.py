@@ -198,7 +198,7 @@ class MysqlUndo:
             production=self.rows,
             watch=self.watch,
             targets=self._targets,
-            referring=self._referring,
+            referring=self._referring(),
             firing=self._firing,
             packet=self._packet,
             brake=self.brake,
@@ -318,13 +318,14 @@ class MysqlUndo:
             if (why := too_large(self._targets[step.table].table, step, self._packet))
         }
         rows = [(row, step) for row, step in rows if row not in large]
+        production = self._referring()
         found: dict[RowId, Sequence[Referring]] = {
             row: referring
             for row, step in rows
-            if (referring := self._referring.of(step, most=PORTION, locked=False))
+            if (referring := production.of(step, most=PORTION, locked=False))
         }
         given = RowsGiven(self._targets, rows)
-        needs = {row: need for row, step in rows if (need := self._referring.needs(step, given))}
+        needs = {row: need for row, step in rows if (need := production.needs(step, given))}
         tables = {name: target.table for name, target in self._targets.items()}
         shown = {
             row: f"{step.table} {reverse.shown_key(self._targets[step.table].table, step.key)}"
@@ -351,7 +352,6 @@ class MysqlUndo:
     def _row(self, step: Step) -> RowId:
         return row_id(self._targets[step.table], step)
 
-    @property
     def _referring(self) -> ReferringRows:
         return ReferringRows(production=self.production, rows=self.rows, targets=self._targets)
 
