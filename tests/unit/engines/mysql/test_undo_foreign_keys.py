@@ -18,6 +18,7 @@ from zbackup.engines.mysql.undo.foreign_keys import (
     RowId,
     concerned,
     covered,
+    trouble,
     troubled,
 )
 from zbackup.engines.mysql.undo.net_change import Step
@@ -209,8 +210,13 @@ def test_nothing_of_others_is_touched(
     taken = [step for row, step in steps if row not in left]
     own = {(step.table, key[0]) for step in taken for key in (step.key, step.key_before)}
     done, waiting = now.copy(), taken
+    still = {row: step for row, step in steps if row not in left}
     while waiting:
-        refused = [step for step in waiting if not _taken(done, step)]
+        refused = [
+            step
+            for step in waiting
+            if trouble(step, _referring(done, step), still, TABLES, now=True) or not _taken(done, step)
+        ]
         if len(refused) == len(waiting):
             break
         waiting = refused
@@ -248,12 +254,15 @@ def test_what_covers_a_row_is_what_leaves_nothing_of_it() -> None:
     )
     parent = _step(None, (b"1", None))
     moved = _step((b"1", None), (b"2", None))
-    assert not covered(TABLES[NAMES[0]], cascade, parent, None)
-    assert covered(TABLES[NAMES[0]], cascade, parent, _step(None, (b"5", b"1")))
-    assert not covered(TABLES[NAMES[0]], cascade, parent, _step((b"5", None), (b"5", b"1")))
-    assert covered(TABLES[NAMES[0]], cascade, moved, _step((b"5", b"1"), (b"5", b"2")))
-    # The log does not hold what the foreign key did then.
-    assert not covered(TABLES[NAMES[0]], cascade, moved, _step((b"5", b"2"), (b"5", b"2")))
+    table = TABLES[NAMES[0]]
+    for now in (True, False):
+        assert not covered(table, cascade, parent, None, now=now)
+        assert covered(table, cascade, parent, _step(None, (b"5", b"1")), now=now)
+        # One that refers to another row when it is taken back must be, before this one goes.
+        assert covered(table, cascade, parent, _step((b"5", None), (b"5", b"1")), now=now) is not now
+        assert covered(table, cascade, moved, _step((b"5", b"1"), (b"5", b"2")), now=now)
+        # The log does not hold what the foreign key did then.
+        assert not covered(table, cascade, moved, _step((b"5", b"2"), (b"5", b"2")), now=now)
 
 
 @pytest.mark.parametrize("rule", RULES)

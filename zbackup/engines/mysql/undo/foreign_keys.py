@@ -82,14 +82,17 @@ def concerned(table: Table, references: Sequence[Reference], step: Step) -> list
     ]
 
 
-def covered(table: Table, reference: Reference, step: Step, own: Step | None) -> bool:
+def covered(table: Table, reference: Reference, step: Step, own: Step | None, *, now: bool) -> bool:
     """Tell whether `own`, the step that takes back a row that refers to the one of `step`, leaves nothing of
-    what the foreign key does to that row, which is of `table`."""
+    what the foreign key does to that row, which is of `table`.
+
+    `now`: `step` is done first, and `own` after it; else `own` may be done first.
+    """
     if own is None or own.after is None:
         return False
     if own.before is None or own is step:
         return True
-    if step.kind == "delete" and reference.on_delete == "CASCADE":
+    if now and step.kind == "delete" and reference.on_delete == "CASCADE":
         return False
     # It refers to another row then. If not, the log does not hold what the foreign key did to it before.
     changed = {column.name for column in reverse.differing(table, own.before, own.after)}
@@ -97,19 +100,24 @@ def covered(table: Table, reference: Reference, step: Step, own: Step | None) ->
 
 
 def trouble(
-    step: Step, found: Sequence[Referring], own: Mapping[RowId, Step], tables: Mapping[TableName, Table]
+    step: Step,
+    found: Sequence[Referring],
+    own: Mapping[RowId, Step],
+    tables: Mapping[TableName, Table],
+    *,
+    now: bool,
 ) -> str:
     """Name the rows of others that refer to the row that `step` takes back; "" for none.
 
     `own` are the steps that are done in the same transaction, by the rows as they are before it; `tables` are
-    those of their rows.
+    those of their rows. `now`: see `covered`.
     """
     for referring in found:
         table = tables.get(referring.reference.child)
         foreign = [
             shown
             for row, shown in zip(referring.rows, referring.shown, strict=True)
-            if table is None or not covered(table, referring.reference, step, own.get(row))
+            if table is None or not covered(table, referring.reference, step, own.get(row), now=now)
         ]
         if not (foreign or referring.keyless):
             continue
@@ -143,7 +151,8 @@ def troubled(
             row: why
             for row in own.keys() & (found.keys() | needs.keys())
             if (
-                why := trouble(own[row], found.get(row, ()), own, tables) or orphaned(needs.get(row, ()), own)
+                why := trouble(own[row], found.get(row, ()), own, tables, now=False)
+                or orphaned(needs.get(row, ()), own)
             )
         }
         if not more:

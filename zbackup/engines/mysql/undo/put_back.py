@@ -370,7 +370,7 @@ class PutBack:
         """Tell which rows of others would go or change with it, through however many tables; `touched` are
         those of `own` that do. None comes to them before the transaction ends."""
         found = self.referring.of(step, most=len(own), locked=True)
-        if why := trouble(step, found, own, self._tables):
+        if why := trouble(step, found, own, self._tables, now=True):
             return why
         for referring in found:
             if referring.reference.rule(step) not in ACTING:
