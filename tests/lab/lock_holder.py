@@ -1,4 +1,4 @@
-"""Holds a lock until it is killed: `python -m tests.lab.lock_holder SOCKET KIND HOLD RUN_DIR`."""
+"""Holds a lock until it is killed: `python -m tests.lab.lock_holder SOCKET KIND HOLD RUN_DIR [WAIT]`."""
 
 import sys
 import time
@@ -17,9 +17,11 @@ def engine(socket: Path, run_dir: Path, lock: Lock) -> MysqlEngine:
     return MysqlEngine(instance="lab", connect=connect, lock=lock, run_dir=run_dir)
 
 
-def main(socket: str, kind: LockKind, hold: str, run_dir: str) -> None:
+def main(socket: str, kind: LockKind, hold: str, run_dir: str, wait: str = "5") -> None:
     """Take the lock, say so, and sleep while holding it."""
-    lock = Lock.model_construct(kind=kind, wait=5, hold=float(hold), applier_stop=5)
+    seconds = float(wait)
+    give_way = 2.0 if seconds == 5 else seconds
+    lock = Lock.model_construct(kind=kind, wait=seconds, hold=float(hold), applier_stop=5, give_way=give_way)
     holder = engine(Path(socket), Path(run_dir), lock)
     with holder.consistent(holder.inspect(), kind):
         print("held", flush=True)
@@ -27,4 +29,4 @@ def main(socket: str, kind: LockKind, hold: str, run_dir: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4])  # type: ignore[arg-type]
+    main(*sys.argv[1:])  # type: ignore[arg-type]

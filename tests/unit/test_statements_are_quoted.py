@@ -15,7 +15,7 @@ SINKS = frozenset(
 )
 COPY, SQL = MYSQL + "copy/", MYSQL + "sql/quoting.py"
 QUOTING = {
-    **{name: {SQL} for name in ("identifier", "qualified", "hexadecimal", "byte_literal")},
+    **{name: {SQL} for name in ("identifier", "qualified", "hexadecimal", "byte_literal", "printed_xa_id")},
     "literal": {SQL, MYSQL + "undo/reverse.py"},
     "key_literal": {COPY + "statements.py"},
     "quoted_name": {COPY + "tables.py"},

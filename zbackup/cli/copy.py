@@ -9,7 +9,7 @@ import typer
 from zbackup.cli import completion, tables
 from zbackup.cli.command_context import on_all
 from zbackup.cli.options import Options
-from zbackup.cli.output import emit, tell
+from zbackup.cli.output import emit_incomplete, tell
 from zbackup.jobs.copy.copy import Confirm, CopyReport, copy
 from zbackup.model.copying import CopiedTable, CopyStep, CopyWish, Difference, TableName, parse_table
 from zbackup.model.errors import CopyIncomplete, Declined, UsageError
@@ -115,15 +115,21 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
             moment=f"{contexts[0].clock.now():%Y%m%dT%H%M%S}",
         )
         report = copy(contexts, clone, wish, confirmed(yes=yes), dry_run=dry_run)
-    emit(options, "copy", shape(report, dry_run=dry_run), lambda: (plan_text if dry_run else text)(report))
-    require_complete(report)
+    emit_incomplete(
+        options,
+        "copy",
+        shape(report, dry_run=dry_run),
+        lambda: (plan_text if dry_run else text)(report),
+        incomplete(report),
+    )
 
 
-def require_complete(report: CopyReport) -> None:
-    """Raise CopyIncomplete, with the first of the rows or views that production did not take."""
-    if report.refused:
-        first = next(line for table in report.tables for line in table.conflicts)
-        raise CopyIncomplete(f"production did not take {report.refused} rows or views: {first}")
+def incomplete(report: CopyReport) -> CopyIncomplete | None:
+    """The error with the first of the rows or views that production did not take; None where it took all."""
+    if not report.refused:
+        return None
+    first = next(line for table in report.tables for line in table.conflicts)
+    return CopyIncomplete(f"production did not take {report.refused} rows or views: {first}")
 
 
 def confirmed(*, yes: bool) -> Confirm | None:

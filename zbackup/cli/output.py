@@ -36,6 +36,17 @@ def emit(
         say(text())
 
 
+def emit_incomplete(
+    options: Options, command: str, data: object, text: Callable[[], str], failure: ZbackupError | None
+) -> None:
+    """Print a command's result as `emit` does, and raise `failure`: with --json it stands in the same
+    document."""
+    if failure is None:
+        return emit(options, command, data, text)
+    emit(options, command, data, text, beside={"error": describe_error(failure)})
+    raise Told(failure) if options.json else failure
+
+
 def say(text: str) -> bool:
     """Print a result on stdout; False when a reader has seen enough of it (`| head -1`), which is no error.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from zbackup.cli.options import Options
-from zbackup.cli.output import emit
+from zbackup.cli.output import emit, emit_incomplete
 from zbackup.cli.restore_report import Asked, render_report, report_shape
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.restore import RestoreReport
@@ -101,8 +101,7 @@ def tell(
     from zbackup.cli import copy
 
     more = {"copied": copy.shape(copied, dry_run=False)}
-    emit(options, "restore", shape | more, lambda: copy.text(copied))
-    copy.require_complete(copied)
+    emit_incomplete(options, "restore", shape | more, lambda: copy.text(copied), copy.incomplete(copied))
 
 
 def _to_keep(configuration: str) -> str:

@@ -8,7 +8,7 @@ import typer
 from zbackup.cli import tables
 from zbackup.cli.command_context import OneInstance, on_one
 from zbackup.cli.options import Options
-from zbackup.cli.output import emit, plain, tell
+from zbackup.cli.output import emit_incomplete, plain, tell
 from zbackup.jobs.undo.undo import Confirm, UndoOptions, UndoReport, undo
 from zbackup.model.errors import CopyIncomplete, Declined, UsageError
 from zbackup.model.moment import local_text
@@ -69,16 +69,22 @@ def command(
         choice = UndoOptions(dry_run=dry_run, fire_triggers=fire_triggers)
         report = undo(ctx, name, choice, confirmed(yes=yes))
         at = local_text(report.transaction.committed, ctx.zone)
-    emit(options, "undo", shape(report, dry_run=dry_run), lambda: text(report, at, dry_run=dry_run))
-    require_complete(report, dry_run=dry_run)
+    emit_incomplete(
+        options,
+        "undo",
+        shape(report, dry_run=dry_run),
+        lambda: text(report, at, dry_run=dry_run),
+        incomplete(report, dry_run=dry_run),
+    )
 
 
-def require_complete(report: UndoReport, *, dry_run: bool) -> None:
-    """Raise CopyIncomplete, with the first of what is not taken back."""
-    if report.left:
-        first = next(line for table in report.tables for line in (*table.conflicts, *table.unlogged))
-        what = "would not be" if dry_run else "was not"
-        raise CopyIncomplete(f"{report.name} {what} taken back whole: {report.left} left, {first}")
+def incomplete(report: UndoReport, *, dry_run: bool) -> CopyIncomplete | None:
+    """The error with the first of what is not taken back; None where all is."""
+    if not report.left:
+        return None
+    first = next(line for table in report.tables for line in (*table.conflicts, *table.unlogged))
+    what = "would not be" if dry_run else "was not"
+    return CopyIncomplete(f"{report.name} {what} taken back whole: {report.left} left, {first}")
 
 
 def confirmed(*, yes: bool) -> Confirm:

@@ -31,7 +31,7 @@ class Lock(Table):
     )
     hold: WholeSeconds = Field(
         default=10.0,
-        description="ceiling on holding it; the server itself enforces it, for mongodb a watchdog",
+        description="ceiling on holding it, kept by a watchdog and, but for mongodb, by the server itself",
     )
     long_query: Seconds = Field(
         default=5.0,

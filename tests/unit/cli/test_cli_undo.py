@@ -1,9 +1,13 @@
 """Output of zbackup undo."""
 
+import json
+
 import pytest
 
 from tests.unit.undone import report
-from zbackup.cli.undo import confirmed, require_complete, shape, text
+from zbackup.cli.options import Options
+from zbackup.cli.output import Told, emit_incomplete
+from zbackup.cli.undo import confirmed, incomplete, shape, text
 from zbackup.model.errors import CopyIncomplete, UsageError
 from zbackup.model.log import ClusterTime
 from zbackup.model.transaction_name import parse_named
@@ -16,11 +20,11 @@ def test_a_dry_run_is_sql_with_all_else_in_comments() -> None:
 
 
 def test_conflicts_and_what_no_log_holds_are_not_passed_over() -> None:
-    require_complete(report(deleted=1, already=2), dry_run=False)
-    with pytest.raises(CopyIncomplete, match="was not taken back whole: 1 left, id=8"):
-        require_complete(report(refused=1, conflicts=("id=8",)), dry_run=False)
-    with pytest.raises(CopyIncomplete, match=r"would not be .* rows of shop\.lines"):
-        require_complete(report(unlogged=("rows of shop.lines",)), dry_run=True)
+    assert incomplete(report(deleted=1, already=2), dry_run=False) is None
+    why = incomplete(report(refused=1, conflicts=("id=8",)), dry_run=False)
+    assert "was not taken back whole: 1 left, id=8" in str(why)
+    why = incomplete(report(unlogged=("rows of shop.lines",)), dry_run=True)
+    assert "would not be" in str(why) and "rows of shop.lines" in str(why)
 
 
 def test_nobody_who_can_be_asked_is_an_error() -> None:
@@ -40,3 +44,18 @@ def test_a_transaction_of_mongodb_is_named_as_zbackup_log_shows_it() -> None:
     assert str(parse_named("0-1-7")) == "0-1-7"
     with pytest.raises(UsageError, match="names no transaction"):
         parse_named("1714557720")
+
+
+def test_a_conflict_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
+    why = incomplete(report(refused=1, conflicts=("id=8",)), dry_run=False)
+    with pytest.raises(Told) as told:
+        emit_incomplete(Options(json=True), "undo", {"left": 1}, lambda: "text", why)
+    assert told.value.by is why
+    document = json.loads(capsys.readouterr().out)
+    assert document["data"] == {"left": 1}
+    assert (document["error"]["kind"], document["error"]["exit_status"]) == ("CopyIncomplete", 17)
+    with pytest.raises(CopyIncomplete):
+        emit_incomplete(Options(json=False), "undo", {"left": 1}, lambda: "text", why)
+    assert capsys.readouterr().out == "text\n"
+    emit_incomplete(Options(json=True), "undo", {"left": 0}, lambda: "text", None)
+    assert "error" not in json.loads(capsys.readouterr().out)

@@ -2,22 +2,27 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from zbackup.config.lock import Lock
 from zbackup.engines.marker_file import MarkerFile
 from zbackup.engines.mysql.lock import applier
-from zbackup.engines.mysql.lock.lock import STOPS_COMMITS, TakenLock, locked
+from zbackup.engines.mysql.lock.lock import STOPS_COMMITS, TakenLock, locked, watched
+from zbackup.engines.mysql.lock.long_queries import who_holds_up
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.plain_log.plain_log import PlainLog
 from zbackup.engines.mysql.plain_log.snapshots import REPLICA, lock_with_copy, require_whole, with_copy
 from zbackup.engines.mysql.server import assess
-from zbackup.engines.mysql.server.connection import PrivilegeMissing, connect
+from zbackup.engines.mysql.server.connection import NotAnswered, PrivilegeMissing, connect
 from zbackup.engines.mysql.server.inspect import global_privileges, inspect, roles_in_use
 from zbackup.engines.mysql.server.privileges import grant, missing
+from zbackup.model.errors import DatabaseError
 from zbackup.model.record import LockKind
 from zbackup.model.server import LockChoice, ServerFacts
+from zbackup.proc.guardian import Guardian
+
+INSPECTION_LIMIT_S = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +38,11 @@ class MysqlEngine:
 
     def inspect(self) -> ServerFacts:
         """See engines.base.Engine."""
-        with connect(self.connect) as connection:
-            facts = inspect(connection)
+        try:
+            with connect(self._asked) as connection:
+                facts = inspect(connection)
+        except NotAnswered as silent:
+            raise DatabaseError(f"{silent}{who_holds_up(self.connect)}") from silent
         return with_copy(facts, self.plain.directory) if self.plain else facts
 
     def heal(self) -> None:
@@ -50,7 +58,7 @@ class MysqlEngine:
         """See engines.base.Engine. Raise Refused, too, where the log's copy cannot be made."""
         if self.plain:
             self.plain.require_usable()
-        with connect(self.connect) as connection:
+        with connect(self._asked) as connection:
             account = str(connection.one("SELECT CURRENT_USER() AS account")["account"])
             if roles_in_use(connection):
                 return
@@ -67,7 +75,11 @@ class MysqlEngine:
     @contextmanager
     def consistent(self, facts: ServerFacts, kind: LockKind) -> Iterator[TakenLock]:
         """See engines.base.Engine. With a copy of the log, that has all of it before the body runs."""
-        with self._copied() if self.plain else nullcontext(), self._locked(facts, kind) as lock:
+        with (
+            watched(self.connect, kind) as watchdog,
+            self._copied() if self.plain else nullcontext(),
+            self._locked(facts, kind, watchdog) as lock,
+        ):
             if self.plain:
                 require_whole(self.plain, lock.position)
             yield lock
@@ -81,16 +93,18 @@ class MysqlEngine:
             yield
 
     @contextmanager
-    def _locked(self, facts: ServerFacts, kind: LockKind) -> Iterator[TakenLock]:
-        if facts.role == "replica" and kind in STOPS_COMMITS:
-            with (
-                applier.paused(self.connect, self.lock, self._note),
-                locked(self.connect, self.lock, kind) as lock,
-            ):
-                yield lock
-        else:
-            with locked(self.connect, self.lock, kind) as lock:
-                yield lock
+    def _locked(self, facts: ServerFacts, kind: LockKind, watchdog: Guardian | None) -> Iterator[TakenLock]:
+        stops_applier = facts.role == "replica" and kind in STOPS_COMMITS
+        with (
+            applier.paused(self.connect, self.lock, self._note) if stops_applier else nullcontext(),
+            locked(self.connect, self.lock, kind, watchdog) as lock,
+        ):
+            yield lock
+
+    @property
+    def _asked(self) -> ConnectOptions:
+        """For questions about tables, of which there may be many."""
+        return replace(self.connect, limit_s=INSPECTION_LIMIT_S)
 
     @property
     def _note(self) -> MarkerFile[list[str]]:

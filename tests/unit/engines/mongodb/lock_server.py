@@ -39,7 +39,8 @@ class Session:
         if self.server.ended:
             # The client looks for it again and again meanwhile.
             self.server.clock.sleep(limit_s)
-        answer: dict[str, Any] = self._said(next(iter(order)), lambda: self.server.answer(order, limit_s))
+        name = next(iter(order))
+        answer: dict[str, Any] = self._said(name, lambda: self.server.answer(order, limit_s), limit_s)
         return answer
 
     def find(self, collection: tuple[str, str], wanted: object, **how: Any) -> list[dict[str, Any]]:
@@ -62,7 +63,7 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _said(self, name: str, answer: Callable[[], Any]) -> Any:
+    def _said(self, name: str, answer: Callable[[], Any], limit_s: float = 30) -> Any:
         if self.server.ended:
             raise ConnectionLost(f"the server at {self.where} ended the connection")
         if self.server.refuses:
@@ -74,6 +75,11 @@ class Session:
         self.server.said.append(name)
         number = len(self.server.said)
         self.server.before(number)
+        if number == self.server.hangs_at:
+            self.server.clock.sleep(limit_s, lambda: self.server.killed)
+            if self.server.killed:
+                raise Killed
+            raise NotAnswered(f"it does not answer {name}")
         found = answer()
         self.server.after(number)
         return found
@@ -86,7 +92,8 @@ def _nothing(number: int) -> None:
 @dataclass
 class Mongod:
     """What it is like: `free_in` is for how long fsync has to wait, `gives_up`, whether it minds its time
-    limit (6.0.11 and later). `before` and `after` may break what zbackup says: they get its number, from 1.
+    limit (6.0.11 and later). The command with the number `hangs_at` is never answered. `before` and `after`
+    may break what zbackup says: they get its number, from 1.
     """
 
     note: MarkerFile[str]
@@ -105,6 +112,7 @@ class Mongod:
     wrongly_released: int = 0
     watchdogs: list[Watchdog] = field(default_factory=list)
     killed: bool = False
+    hangs_at: int = 0
     ended: bool = False
     refuses: bool = False
     sessions: list[Session] = field(default_factory=list)

@@ -4,11 +4,11 @@ It ends a session that was silent for its wait_timeout, and a session's end is i
 later. tests/lab/selftest_lock.py and its neighbours see real servers do so.
 """
 
-import json
 import math
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -17,22 +17,43 @@ import pytest
 
 from tests.unit.engines.clock import Clock, Timer
 from tests.unit.engines.watchdog import Killed, Watchdog, in_memory
-from zbackup.engines.mysql.lock import applier, applier_watchdog, lock, long_queries, wait_limit
-from zbackup.engines.mysql.lock.lock import TakenLock, locked
+from zbackup.config.lock import Lock
+from zbackup.engines.mysql.lock import (
+    applier,
+    applier_watchdog,
+    lock,
+    lock_watchdog,
+    long_queries,
+    wait_limit,
+)
+from zbackup.engines.mysql.lock.lock import TakenLock, watched
+from zbackup.engines.mysql.lock.lock import locked as locked_by
 from zbackup.engines.mysql.options import ConnectOptions
-from zbackup.engines.mysql.server.connection import ConnectionLost, StatementFailed
+from zbackup.engines.mysql.server.connection import ConnectionLost, NotAnswered, StatementFailed
 from zbackup.model.errors import DatabaseError
+from zbackup.model.record import LockKind
 
 CONNECT = ConnectOptions(user="zbackup", password=lambda: "")
 STOP_COMMITS = "FLUSH TABLES WITH READ LOCK", "BACKUP STAGE BLOCK_COMMIT"
 TAKES = *STOP_COMMITS, "BACKUP STAGE START", "LOCK INSTANCE FOR BACKUP"
 RELEASES = "UNLOCK TABLES", "BACKUP STAGE END", "UNLOCK INSTANCE"
+WATCHDOGS = {each.__name__: each for each in (applier_watchdog, lock_watchdog)}
+THEIRS = 100
+"""Numbers of watchdogs' sessions are above this."""
+
+
+@contextmanager
+def locked(options: ConnectOptions, limits: Lock, kind: LockKind) -> Iterator[TakenLock]:
+    """As MysqlEngine.consistent has it."""
+    with watched(options, kind) as watchdog, locked_by(options, limits, kind, watchdog) as lock:
+        yield lock
 
 
 @dataclass
 class Session:
     """zbackup.engines.mysql.server.connection.Connection. `silence` and `patience` are its wait_timeout and
-    lock_wait_timeout; `holds` is since when it has a lock that nobody has taken from it.
+    lock_wait_timeout; `holds` is since when it has a lock that nobody has taken from it. One is `stuck` whose
+    statement will never be answered: the server does not see then that its client has gone (`cut`).
     """
 
     server: "Server"
@@ -46,6 +67,9 @@ class Session:
     listed_until: float = math.inf
     holds: float | None = None
     stops_commits: bool = False
+    limit_s: float = math.inf
+    stuck: bool = False
+    cut: bool = False
     where = "socket /s"
 
     @property
@@ -59,6 +83,37 @@ class Session:
     def end_if_silent(self) -> None:
         if self.ends_at <= self.server.clock.now:
             self.end(0)
+
+    def hang(self, text: str) -> None:
+        """KILL ends what waits for a lock, and nothing that waits for a mutex, as questions of the log do."""
+        self.busy = True
+        self.stuck = text not in TAKES and not text.startswith(("SET", "KILL", *RELEASES))
+        self.server.hung.append(text)
+        self.server.clock.sleep(min(self.limit_s, 1e5), lambda: not self.alive or self.cut)
+        if self.ours and self.server.killed:
+            raise Killed
+        if not self.alive or self.cut:
+            raise ConnectionLost(f"the server at {self.where} ended the connection")
+        assert self.limit_s < 1e5, f"{text}: this waits for ever"
+        self.cut = True
+        raise NotAnswered(f"the server at {self.where} did not answer {text} within {self.limit_s:g} s")
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        before, self.limit_s = self.limit_s, seconds
+        try:
+            yield
+        finally:
+            self.limit_s = before
+
+    def abort(self) -> None:
+        self.cut = True
+
+    def client_ends(self, clearing: float) -> None:
+        """The server sees it when it next looks: not while a statement waits."""
+        self.cut = True
+        if not self.busy:
+            self.end(clearing)
 
     def end(self, clearing: float) -> None:
         """As the server sees it, which may still have to clear it away."""
@@ -79,7 +134,7 @@ class Session:
         text = statement % tuple(arguments) if arguments else statement
         if self.ours and self.server.killed:
             raise Killed
-        if not self.alive:
+        if not self.alive or self.cut:
             raise ConnectionLost(f"the server at {self.where} ended the connection")
         if not self.ours:
             self.server.by_watchdog.append(text)
@@ -87,6 +142,8 @@ class Session:
         self.server.said.append((self.id, text))
         number = len(self.server.said)
         self.server.before(number, self)
+        if number == self.server.hangs_at:
+            self.hang(text)
         answer = self.server.answer(self, text)
         self.spoke = self.server.clock.now
         self.server.after(number, self)
@@ -100,7 +157,7 @@ class Session:
 
     def close(self) -> None:
         if self.alive:
-            self.end(self.server.clearing)
+            self.client_ends(self.server.clearing)
 
     def __enter__(self) -> "Session":
         return self
@@ -118,7 +175,8 @@ class Server:
     """What it is like: `free_in` is for how long each statement that takes a lock has to wait, counted from
     when it is first given; `clearing`, for how long a closed session is still there with its locks.
     `before` and `after` may break what is said: they get its number, from 1, and the session. `appliers` run
-    or not, by their channels; each takes `stop_s` to stop.
+    or not, by their channels; each takes `stop_s` to stop. The statement with the number `hangs_at` is never
+    answered.
     """
 
     version: str = "9.7.4"
@@ -136,6 +194,8 @@ class Server:
     starts: bool = True
     away: bool = False
     killed: bool = False
+    hangs_at: int = 0
+    hung: list[str] = field(default_factory=list)
     watchdog_dead: bool = False
     watchdog_fails: str = ""
     before: Callable[[int, Session], None] = _nothing
@@ -154,11 +214,11 @@ class Server:
 
     @property
     def sessions(self) -> "list[Session]":
-        """Those that are in the process list."""
+        """Those of zbackup's that are in the process list."""
         for session in self.clock.sessions:
             if session.listed_until <= self.clock.now:
                 session.release()
-        return [session for session in self.clock.sessions if session.listed_until > self.clock.now]
+        return [s for s in self.clock.sessions if s.ours and s.listed_until > self.clock.now]
 
     @property
     def holder(self) -> Session | None:
@@ -168,18 +228,21 @@ class Server:
     def texts(self) -> list[str]:
         return [text for _, text in self.said]
 
-    def connect(self, _: object = None, *, ours: bool = True) -> Session:
+    def connect(self, options: ConnectOptions = CONNECT, *, ours: bool = True) -> Session:
         if ours and self.killed:
             raise Killed
         if self.away:
             raise DatabaseError("cannot reach the server")
-        session = Session(self, len(self.clock.sessions) + 1, self.silence, self.clock.now, ours=ours)
+        number = sum(session.ours == ours for session in self.clock.sessions) + 1
+        session = Session(
+            self, number if ours else number + THEIRS, self.silence, self.clock.now, ours=ours,
+            limit_s=options.limit_s or math.inf,
+        )  # fmt: skip
         self.clock.sessions.append(session)
         return session
 
     def start_guardian(self, module: str, line: str) -> Watchdog:
-        assert module == "zbackup.engines.mysql.lock.applier_watchdog"
-        self.watchdogs.append(Watchdog(self, applier_watchdog.main, line))
+        self.watchdogs.append(Watchdog(self, WATCHDOGS[module].main, line))
         return self.watchdogs[-1]
 
     def kill(self) -> None:
@@ -187,7 +250,7 @@ class Server:
         self.killed = True
         for session in self.clock.sessions:
             if session.ours:
-                session.end(0)
+                session.client_ends(0)
         for each in self.watchdogs:
             each.end()
 
@@ -268,14 +331,10 @@ class Server:
 
     def _log_status(self, text: str) -> list[dict[str, Any]]:
         position = {"File": self.file, "Position": self.offset}
-        named = {"binary_log_file": self.file, "binary_log_position": self.offset, "gtid_executed": self.gtid}
         known: dict[str, dict[str, Any]] = (
             {"SHOW MASTER STATUS": position, "SELECT @@global.gtid_binlog_pos AS gtid": {"gtid": self.gtid}}
             if self.mariadb
-            else {
-                "SHOW BINARY LOG STATUS": position | {"Executed_Gtid_Set": self.gtid},
-                "SELECT LOCAL AS log FROM performance_schema.log_status": {"log": json.dumps(named)},
-            }
+            else {"SHOW BINARY LOG STATUS": position | {"Executed_Gtid_Set": self.gtid}}
         )
         if text not in known:
             raise StatementFailed(f"no such statement: {text}", 1064)
@@ -291,7 +350,9 @@ class Server:
     def _wait(self, session: Session, needed: float, most: float) -> None:
         session.busy = True
         if needed:
-            self.clock.sleep(min(needed, most), lambda: not session.alive)
+            self.clock.sleep(min(needed, most, session.limit_s), lambda: not session.alive or session.cut)
+        if needed > session.limit_s:
+            session.hang("it")
         session.busy = False
         if not session.alive:
             raise ConnectionLost("the server ended the connection")
@@ -310,7 +371,11 @@ class Server:
     def _kill(self, number: int) -> None:
         if not self.can_kill:
             raise StatementFailed("it cannot be ended", 1317)
-        self.clock.sessions[number - 1].end(0)
+        for session in self.clock.sessions:
+            if session.id == number:
+                session.cut = True
+                if not session.stuck:
+                    session.end(0)
 
 
 @pytest.fixture
@@ -321,12 +386,14 @@ def serving(monkeypatch: pytest.MonkeyPatch) -> "Iterator[Callable[..., Server]]
 
     def serve(**like: Any) -> Server:
         server = Server(**like)
-        monkeypatch.setattr(lock, "connect", server.connect)
         for module in lock, long_queries:
             monkeypatch.setattr(module, "time", server.clock)
+            monkeypatch.setattr(module, "connect", server.connect)
         monkeypatch.setattr(applier, "connect", server.connect)
-        monkeypatch.setattr(applier, "start_guardian", server.start_guardian)
-        in_memory(monkeypatch, applier_watchdog, server.clock, lambda watched: watched.connect(ours=False))
+        for module in applier, lock:
+            monkeypatch.setattr(module, "start_guardian", server.start_guardian)
+        for module in applier_watchdog, lock_watchdog:
+            in_memory(monkeypatch, module, server.clock, lambda watched: watched.connect(ours=False))
         made.append(server)
         timers = SimpleNamespace(Event=threading.Event, Timer=lambda s, act: Timer(server.clock, s, act))
         monkeypatch.setattr(wait_limit, "threading", timers)

@@ -173,7 +173,7 @@ def test_a_server_that_is_away_for_a_while_is_waited_for(note: MarkerFile[list[s
     server.after = restart
     with pytest.raises(LockNotTaken), paused(CONNECT, LIMITS, note):
         pytest.fail("it was lost")
-    assert runs_again(server, note) and len([s for s in server.sessions if not s.ours]) == 1
+    assert runs_again(server, note) and len([s for s in server.clock.sessions if s.alive and not s.ours]) == 1
 
 
 @pytest.mark.parametrize("role", ["replica", "primary"])
@@ -285,7 +285,7 @@ def test_a_watchdog_insists_for_five_minutes(
         raise KeyboardInterrupt
     assert server.clock.now - began < 320 and server.watchdogs[0].status == (0 if well else 1)
     assert server.appliers["east"] == well == (note.read() is None)
-    assert len([session for session in server.sessions if session.alive]) == 1, "and fills no server up"
+    assert len([session for session in server.clock.sessions if session.alive]) == 1, "and fills no server up"
 
 
 def test_a_watchdog_that_is_let_in_no_more_keeps_its_session(

@@ -60,10 +60,10 @@ def test_a_flush_that_hangs_does_not_stretch_it(version: str, kind: LockKind, se
         with locked(CONNECT, LIMITS, kind):
             assert server.holder
         return
-    said = "not flushed under the lock within 10 s"
+    said = "under the lock .* did not answer .* within 10 s"
     with pytest.raises(LockNotTaken, match=said), locked(CONNECT, LIMITS, kind):
         pytest.fail("the log was not flushed")
-    assert max(server.held_for) <= 10 and not server.sessions[1:]
+    assert max(server.held_for) <= 10 and server.holder is None
 
 
 @pytest.mark.parametrize("hold_s", [1.0, 2.0, 10.0])
@@ -85,7 +85,7 @@ def test_without_a_lock_there_is_none(version: str, serving: Serve) -> None:
         server.clock.sleep(500)
         server.commit()
         lock.confirm()
-        assert server.clock.sessions[1].alive
+        assert server.sessions[0].alive
     assert not server.asked and not server.sessions[1:]
 
 

@@ -38,7 +38,7 @@ RISKY: dict[str, Any] = {"server": {"innodb_flush_log_at_trx_commit": "0"}}
         (facts(), "backup-lock", "every table"),
         (facts(**OLD_TABLE), "ftwrl", "a.b (MyISAM) and 6 more"),
         (facts(**RISKY), "ftwrl", "innodb_flush_log_at_trx_commit"),
-        (facts(server={"performance_schema": "OFF"}), "ftwrl", "performance_schema"),
+        (facts(server={"performance_schema": "OFF"}), "backup-lock", "every table is transactional"),
         (facts("5.7.44-log"), "ftwrl", "came with MySQL 8.0"),
         (facts("10.11.6-MariaDB-log"), "backup-stage", "MariaDB"),
         (facts("10.11.6-MariaDB", **OLD_TABLE), "backup-stage", "MariaDB"),

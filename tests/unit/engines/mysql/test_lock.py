@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.engines.mysql.lock_server import CONNECT, RELEASES, Server, Session, locked, serving
+from tests.unit.engines.mysql.lock_server import CONNECT, RELEASES, TAKES, Server, Session, locked, serving
 from zbackup.config.lock import Lock
 from zbackup.engines.mysql.lock.lock import CONFIRM_S
 from zbackup.engines.mysql.server.connection import ConnectionLost, StatementFailed
@@ -76,13 +76,16 @@ def test_the_logs_are_flushed_when_nobody_commits_any_more(
         assert (server.unflushed == 0) == stands_still
 
 
-def test_where_the_log_goes_on_its_end_is_read_in_one_instant(serving: Serve) -> None:
-    """A position and GTIDs that were read one after the other would be of two times."""
-    server = serving()
-    with locked(CONNECT, limits(), "backup-lock"):
-        pass
-    assert [text for text in server.texts if "LOG STATUS" in text] == []
-    assert "SELECT LOCAL AS log FROM performance_schema.log_status" in server.texts
+def test_the_session_that_has_the_lock_is_asked_nothing(serving: Serve) -> None:
+    """Questions about the log may wait for what no KILL frees."""
+    for version, kind in ALL:
+        server = serving(version=version)
+        with locked(CONNECT, limits(), kind) as lock:
+            holder = server.holder.id if server.holder else 0
+            lock.confirm()
+        said = {text for number, text in server.said if number == holder}
+        assert all(text.startswith(("SET SESSION", *TAKES, *RELEASES)) for text in said), said
+        assert not any("log_status" in text for text in server.texts)
 
 
 @pytest.mark.parametrize(("version", "kind"), [each for each in ALL if each[1] != "none"])

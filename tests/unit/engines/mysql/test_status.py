@@ -1,12 +1,11 @@
-import json
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from zbackup.engines.mysql.lock.restart_applier import statement
-from zbackup.engines.mysql.server.connection import Connection
-from zbackup.engines.mysql.server.status import Channel, Dialect, channel_of, instant_log_status, log_status
+from zbackup.engines.mysql.server.connection import Connection, NotAnswered
+from zbackup.engines.mysql.server.status import Channel, Dialect, channel_of, log_status, require_answering
 from zbackup.model.errors import Refused
 
 OLD = {
@@ -64,10 +63,29 @@ def test_a_log_that_is_one_file_written_over_is_refused_in_one_line() -> None:
     asked = says({"File": "my-bin.log", "Position": 158})
     with pytest.raises(Refused, match=r"my-bin\.log has no number.*set log_bin to a name without a dot"):
         log_status(asked, Dialect.of("9.7.4"))
-    at_once = says({"log": json.dumps({"binary_log_file": "my-bin.log", "binary_log_position": 158})})
-    with pytest.raises(Refused, match="has no number"):
-        instant_log_status(at_once)
     assert (
         str(log_status(says({"File": "b.000007", "Position": 4}), Dialect.of("9.7.4")).position)
         == "b.000007:4"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds", "waits"),
+    [
+        ("SHOW BINARY LOG STATUS", 60, True),
+        ("show  master status;", 60, True),
+        ("SHOW REPLICA STATUS", 10, True),
+        ("SHOW REPLICA STATUS", 9, False),
+        ("SELECT SLEEP(100)", 60, False),
+        (None, 60, False),
+    ],
+)
+def test_nobody_is_asked_what_somebody_waits_for_already(text: str | None, seconds: int, waits: bool) -> None:
+    """Each session that waited would stay until the server goes on."""
+    rows = [{"Id": 1, "Time": 99, "Info": "SHOW FULL PROCESSLIST"}, {"Id": 7, "Time": seconds, "Info": text}]
+    connection = cast(Connection, SimpleNamespace(id=1, where="here", rows=lambda _: rows))
+    if waits:
+        with pytest.raises(NotAnswered, match=f"connection 7 has waited for that for {seconds} s"):
+            require_answering(connection)
+    else:
+        require_answering(connection)

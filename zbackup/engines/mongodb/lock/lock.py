@@ -85,7 +85,7 @@ class TakenLock:
     def seconds_left(self) -> float:
         if self.kind == "none":
             return UNLOCKED_S
-        return max(0.1, self._left() - min(CONFIRM_S, self.ceiling_s / 4))
+        return max(0.1, self.left() - min(CONFIRM_S, self.ceiling_s / 4))
 
     def confirm(self) -> None:
         if self.kind == "none":
@@ -108,9 +108,10 @@ class TakenLock:
     @property
     def is_over(self) -> bool:
         """Tell whether the ceiling is reached; the watchdog reaches it a moment later."""
-        return self._left() <= 0
+        return self.left() <= 0
 
-    def _left(self) -> float:
+    def left(self) -> float:
+        """Seconds to the ceiling."""
         return self.ceiling_s - (time.monotonic() - self.since)
 
 
@@ -258,7 +259,8 @@ def _release(lock: TakenLock, guardian: Guardian, note: MarkerFile[str]) -> None
     if over and guardian.act():
         return
     try:
-        left = release(lock.session)
+        # Where it is not answered, the watchdog is there until the ceiling, and in no hurry.
+        left = release(lock.session, max(SLACK_S, lock.left()))
     except DatabaseError as failure:
         log.warning("lock.not_released", reason=str(failure))
         guardian.act()

@@ -12,14 +12,14 @@ POLL_S = 0.1
 UNLOCK_LIMIT_S = 600.0
 
 
-def release(connection: Connection) -> int:
+def release(connection: Connection, limit_s: float = UNLOCK_LIMIT_S) -> int:
     """Unlock once. Returns how many locks are left (of others); 0 as well when there was none.
 
     Raise DatabaseError when the server cannot be asked: at once when it has ended, and its lock with it.
     """
-    connection.await_server(UNLOCK_LIMIT_S)
+    connection.await_server(limit_s)
     try:
-        return int(connection.command({"fsyncUnlock": 1}, limit_s=UNLOCK_LIMIT_S)["lockCount"])
+        return int(connection.command({"fsyncUnlock": 1}, limit_s=limit_s)["lockCount"])
     except CommandRefused as refused:
         if "not locked" not in str(refused):
             raise

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from zbackup.config.copying import CopyBack
 from zbackup.engines.mysql.options import ConnectOptions
@@ -11,6 +11,8 @@ from zbackup.model.errors import DatabaseError
 from zbackup.model.progress import Progress
 
 ASK_EVERY_S = 1.0
+ANSWER_LIMIT_S = 20.0
+"""Seconds for a replica to say how it stands."""
 
 
 @dataclass(slots=True)
@@ -72,7 +74,7 @@ class Brake:
     def _lag(self, replica: ConnectOptions) -> float | None:
         """Seconds; infinite for one that stands still, None for one that cannot be asked."""
         try:
-            with connect(replica) as connection:
+            with connect(replace(replica, limit_s=ANSWER_LIMIT_S)) as connection:
                 return worst_lag(connection.rows(status_of_replica(connection.version)))
         except DatabaseError as failure:
             if replica.where not in self._told:

@@ -1,8 +1,8 @@
-"""Hold a server still for the moment of a snapshot: with a ceiling that the server itself enforces.
+"""Hold a server still for the moment of a snapshot: with a ceiling that the server, a second session and a
+watchdog enforce.
 
-On a replica the applier is paused, and a watchdog that outlives us starts it again.
+On a replica the applier is paused, and another watchdog that outlives us starts it again.
 
-Used by: engines.mysql. Read first: lock; then applier, applier_watchdog and restart_applier (replicas),
-wait_limit
-(how long the statements that lock may wait). lock itself enforces the ceiling.
+Used by: engines.mysql. Read first: lock, which says who enforces the ceiling; then wait_limit (how long a
+statement may wait) and lock_watchdog; for replicas applier, applier_watchdog and restart_applier.
 """

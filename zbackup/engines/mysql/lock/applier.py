@@ -8,6 +8,7 @@ it, but the server goes on stopping; a START then waits for that and starts the 
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from zbackup.config.lock import Lock
@@ -26,6 +27,7 @@ WATCHDOG = "zbackup.engines.mysql.lock.applier_watchdog"
 
 # For connecting, reading the position, releasing: everything between STOP and START that has no limit itself.
 SLACK_S = 20.0
+HEAL_LIMIT_S = 60.0
 
 
 def marker_file(path: Path) -> MarkerFile[list[str]]:
@@ -45,7 +47,8 @@ def paused(options: ConnectOptions, limits: Lock, note: MarkerFile[list[str]]) -
     Raise LockNotTaken if it does not stop in time, Refused if it runs up to a wanted point, which would be
     forgotten, DatabaseError if it could not be started again.
     """
-    with connect(options) as control:
+    limit_s = limits.applier_stop + SLACK_S
+    with connect(replace(options, limit_s=limit_s)) as control:
         server = dialect(control)
         running = [channel for channel in channels(control, server) if channel.applier_running]
         if not running:
@@ -80,7 +83,7 @@ def heal(options: ConnectOptions, note: MarkerFile[list[str]]) -> None:
     if names is None:
         return
     try:
-        connection = connect(options)
+        connection = connect(replace(options, limit_s=HEAL_LIMIT_S))
     except DatabaseError as failure:
         log.warning("applier.not_healed", reason=str(failure))
         return

@@ -1,8 +1,19 @@
 """Hold a server still for the moment of the snapshot, for no longer than the ceiling.
 
-Every lock ends with its session, and the session ends by itself: with wait_timeout set to the ceiling, the
-server closes it once it has been silent that long. So the lock is gone in time whatever happens to zbackup:
-killed (the server sees the closed socket at once), stopped, or cut off from the server.
+Every lock ends with its session, and three see that this ends in time:
+
+- the server: with wait_timeout set to the ceiling, it closes the session once that has been silent for so
+  long. So the lock is gone whatever happens to zbackup: killed (the server sees the closed socket at once),
+  stopped, or cut off from the server.
+- a second session of ours, `control`, for statements of the first that wait: it ends the first by KILL.
+- a watchdog, a process of its own with its own session (lock_watchdog), should zbackup die meanwhile: MySQL
+  does not see that the client of a statement that waits is gone.
+
+The session that has the lock says nothing that waits for anything a KILL does not free. A commit that waits
+for a semi-sync replica or for space on a full disk keeps mutexes of the log, and a statement that wants one
+of those cannot be killed: tried on MySQL 9.7, LOCK INSTANCE FOR BACKUP stayed for as long as the commit
+waited, after KILL and after SIGKILL of the client. So whatever is asked under the lock is asked by `control`,
+which holds nothing.
 
 What the locks do: MySQL reference manual, "FLUSH Statement" and "LOCK INSTANCE FOR BACKUP and UNLOCK INSTANCE
 Statements"; MariaDB's manual, "BACKUP STAGE" and "Storage Snapshots and BACKUP STAGE Commands".
@@ -12,24 +23,33 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from zbackup.config.lock import Lock
-from zbackup.engines.mysql.lock.long_queries import blockers_of, settle_long_queries
+from zbackup.engines.mysql.lock.long_queries import blockers_of, settle_long_queries, who_holds_up
 from zbackup.engines.mysql.lock.wait_limit import NotInTime, limited
+from zbackup.engines.mysql.lock.watchdog_message import EndWithin, LockOrder
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server.connection import (
     Connection,
     ConnectionLost,
+    NotAnswered,
     StatementFailed,
     connect,
     whole_number,
 )
-from zbackup.engines.mysql.server.status import LogStatus, dialect, instant_log_status, log_status
-from zbackup.model.errors import DatabaseError, LockNotTaken
+from zbackup.engines.mysql.server.status import LogStatus, dialect, log_status
+from zbackup.model.errors import CommandFailed, DatabaseError, LockNotTaken
 from zbackup.model.event_log import log
 from zbackup.model.record import LockKind
+from zbackup.proc.guardian import Guardian, start_guardian
 
+WATCHDOG = "zbackup.engines.mysql.lock.lock_watchdog"
+
+ASKING_S = 10.0
+"""Seconds for an answer that the lock does not depend on, such as the process list."""
+LATER_S = 1.0
+"""How much longer than we ourselves the watchdog waits."""
 GONE_LIMIT_S = 5.0
 POLL_S = 0.05
 
@@ -50,6 +70,7 @@ TAKE: dict[LockKind, tuple[str, ...]] = {
     "none": (),
 }
 SETTLE = "FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS"
+"""Asked by `control` as well: no lock keeps it out (tried on MySQL 9.7, MariaDB 10.11 and 11.8)."""
 RELEASE: dict[LockKind, str] = {
     "ftwrl": "UNLOCK TABLES",
     "backup-stage": "BACKUP STAGE END",
@@ -62,9 +83,10 @@ STOPS_COMMITS: tuple[LockKind, ...] = ("ftwrl", "backup-stage")
 
 @dataclass(slots=True, kw_only=True)
 class TakenLock:
-    """See engines.base.DatabaseLock."""
+    """See engines.base.DatabaseLock. `session` has the lock, and `control` asks what is asked under it."""
 
     session: Connection
+    control: Connection
     kind: LockKind
     ceiling_s: float
     lock_wait_ms: int
@@ -92,14 +114,18 @@ class TakenLock:
     def confirm(self) -> None:
         if self.kind == "none":
             return
+        left = self._left()
         try:
-            _end_when_silent(self.session, self._left())
-            now = _status(self.session, self.kind)
-        except (ConnectionLost, StatementFailed) as lost:
+            with limited(self.session, self.control, max(0.1, left), "the lock was not confirmed"):
+                _end_when_silent(self.session, left)
+        except LockNotTaken as lost:
             raise LockNotTaken(
                 f"the lock did not last to the end (its ceiling is {self.ceiling_s:g} s): {lost}"
             ) from lost
-        if self.kind in STOPS_COMMITS and now != self.status and not self._only_noted(now):
+        if self.kind not in STOPS_COMMITS:
+            return
+        now = _status(self.control, self._left())
+        if now != self.status and not self._only_noted(now):
             raise LockNotTaken(f"the log moved under the lock, from {self.status.position} to {now.position}")
 
     def _only_noted(self, now: LogStatus) -> bool:
@@ -110,7 +136,7 @@ class TakenLock:
         """
         known = self.status
         return (
-            dialect(self.session).flavor == "mariadb"
+            dialect(self.control).flavor == "mariadb"
             and bool(now.gtid)
             and now.gtid == known.gtid
             and bool(now.position and known.position and now.position.file == known.position.file)
@@ -121,35 +147,83 @@ class TakenLock:
 
 
 @contextmanager
-def locked(options: ConnectOptions, limits: Lock, kind: LockKind) -> Iterator[TakenLock]:
+def watched(options: ConnectOptions, kind: LockKind) -> Iterator[Guardian | None]:
+    """Have a watchdog while the body runs, logged in before it begins; None where nothing is locked.
+
+    A program takes its time to start: this is entered before anybody waits for us. Raise LockNotTaken when it
+    is not up.
+    """
+    if kind == "none":
+        yield None
+        return
+    try:
+        guardian = start_guardian(WATCHDOG, LockOrder(connect=options).to_line())
+        guardian.ready()
+    except CommandFailed as failure:
+        raise LockNotTaken(f"nothing was locked, as the lock's watchdog is not up: {failure}") from failure
+    try:
+        yield guardian
+    except BaseException:
+        guardian.act()
+        raise
+    guardian.done()
+
+
+@contextmanager
+def locked(
+    options: ConnectOptions, limits: Lock, kind: LockKind, watchdog: Guardian | None
+) -> Iterator[TakenLock]:
     """Take the lock, hold it while the body runs, release it, and see that it is gone.
 
-    Raise LockNotTaken when it is not granted within `limits.wait`.
+    `watchdog` is what `watched` gave. Raise LockNotTaken when it is not granted within `limits.wait`.
     """
-    with connect(options) as control:
+    with connect(replace(options, limit_s=ASKING_S)) as control:
+        if watchdog is None:
+            yield (unlocked := _unlocked(control))
+            unlocked.held_ms = round((time.monotonic() - unlocked.since) * 1000)
+            return
         control.keep_for(limits.wait + limits.hold)
         began = time.monotonic()
-        session = _granted(options, control, limits, kind)
+        session = _granted(options, control, limits, kind, watchdog)
         try:
             granted = time.monotonic()
+            watchdog.tell(EndWithin(session.id, limits.hold).to_word())
             lock = TakenLock(
                 session=session,
+                control=control,
                 kind=kind,
                 ceiling_s=limits.hold,
                 lock_wait_ms=round((granted - began) * 1000),
                 since=granted,
-                status=_settled(session, control, limits, kind, granted),
+                status=_settled(control, limits, kind, granted),
             )
             yield lock
-            _release(session, kind)
+            _release(session, control, kind, limits.hold - (time.monotonic() - granted))
             lock.held_ms = round((time.monotonic() - granted) * 1000)
+        except NotAnswered as silent:
+            _give_up(session, control)
+            raise LockNotTaken(f"under the lock {kind} {silent}{who_holds_up(options)}") from silent
         except BaseException:
             _give_up(session, control)
             raise
         _end(session, control)
 
 
-def _granted(options: ConnectOptions, control: Connection, limits: Lock, kind: LockKind) -> Connection:
+def _unlocked(control: Connection) -> TakenLock:
+    return TakenLock(
+        session=control,
+        control=control,
+        kind="none",
+        ceiling_s=0,
+        lock_wait_ms=0,
+        since=time.monotonic(),
+        status=log_status(control, dialect(control)),
+    )
+
+
+def _granted(
+    options: ConnectOptions, control: Connection, limits: Lock, kind: LockKind, watchdog: Guardian
+) -> Connection:
     """A session that has the lock.
 
     With ftwrl a transaction may wait for the lock, while the lock waits for a statement, and that statement
@@ -165,6 +239,9 @@ def _granted(options: ConnectOptions, control: Connection, limits: Lock, kind: L
             within_s = min(max(1.0, deadline - time.monotonic()), patience_s)
         session = connect(options)
         try:
+            watchdog.tell(EndWithin(session.id, within_s + LATER_S).to_word())
+            if not watchdog.alive:
+                raise LockNotTaken("nothing was locked, as the lock's watchdog has ended: was it killed?")
             _take(session, control, limits, kind, within_s)
         except NotInTime as late:
             _end(session, control)
@@ -204,43 +281,38 @@ def _end_when_silent(session: Connection, seconds: float) -> None:
 
 
 def _take(session: Connection, control: Connection, limits: Lock, kind: LockKind, within_s: float) -> None:
-    if kind == "none":
-        return
-    session.execute("SET SESSION lock_wait_timeout = %s", (math.floor(within_s),))
-    _end_when_silent(session, limits.hold)
     # One statement may wait for several things in turn, each for lock_wait_timeout: hence the second limit.
     with limited(session, control, within_s, f"the lock {kind} was not granted"):
+        session.execute("SET SESSION lock_wait_timeout = %s", (math.floor(within_s),))
+        _end_when_silent(session, limits.hold)
         for statement in TAKE[kind]:
             session.execute(statement)
 
 
-def _settled(
-    session: Connection, control: Connection, limits: Lock, kind: LockKind, granted: float
-) -> LogStatus:
-    try:
-        if kind in STOPS_COMMITS:
-            # wait_timeout ends silent sessions only: a disk that hangs in this would stretch the ceiling.
-            with limited(session, control, limits.hold, "the log was not flushed under the lock"):
-                session.execute(SETTLE)
-            _end_when_silent(session, limits.hold - (time.monotonic() - granted))
-        return _status(session, kind)
-    except ConnectionLost as lost:
-        raise LockNotTaken(f"the lock was lost at once: {lost}") from lost
+def _settled(control: Connection, limits: Lock, kind: LockKind, granted: float) -> LogStatus:
+    """Where the log ends, with all of it on disk where that stands still."""
+    if kind in STOPS_COMMITS:
+        with control.within(_positive(limits.hold - (time.monotonic() - granted))):
+            control.execute(SETTLE)
+    return _status(control, limits.hold - (time.monotonic() - granted))
 
 
-def _status(session: Connection, kind: LockKind) -> LogStatus:
-    if kind == "backup-lock":
-        return instant_log_status(session)
-    return log_status(session, dialect(session))
+def _status(control: Connection, left_s: float) -> LogStatus:
+    with control.within(_positive(left_s)):
+        return log_status(control, dialect(control))
 
 
-def _release(session: Connection, kind: LockKind) -> None:
+def _positive(seconds: float) -> float:
+    """What is left of a ceiling, as a time limit."""
+    return max(0.1, seconds)
+
+
+def _release(session: Connection, control: Connection, kind: LockKind, left_s: float) -> None:
     """Release the lock by a statement, so that others go on before the session is cleared away."""
-    if kind == "none":
-        return
     try:
-        session.execute(RELEASE[kind])
-    except DatabaseError as failure:
+        with limited(session, control, max(CONFIRM_S, left_s), "the lock was not released by its statement"):
+            session.execute(RELEASE[kind])
+    except (DatabaseError, LockNotTaken) as failure:
         log.warning("lock.not_released", lock=kind, reason=str(failure))
 
 

@@ -2,11 +2,19 @@
 
 import re
 import time
+from dataclasses import replace
 
 from zbackup.config.lock import Lock
-from zbackup.engines.mysql.server.connection import Connection, ConnectionLost, StatementFailed, whole_number
+from zbackup.engines.mysql.options import ConnectOptions
+from zbackup.engines.mysql.server.connection import (
+    Connection,
+    ConnectionLost,
+    StatementFailed,
+    connect,
+    whole_number,
+)
 from zbackup.engines.mysql.sql.shown import shown
-from zbackup.model.errors import LockNotTaken
+from zbackup.model.errors import DatabaseError, LockNotTaken
 from zbackup.model.event_log import log
 from zbackup.model.server import RunningQuery
 
@@ -21,6 +29,12 @@ _READS = re.compile(
 """A comment is taken whole or not at all: anybody may have a statement run that has many of them."""
 
 FLUSH_AWAITED = "Waiting for table flush"
+
+SEMI_SYNC_AWAITED = "Waiting for semi-sync ACK"
+"""How the state of a commit begins that waits for a replica; MySQL goes on "from replica", MariaDB "from
+slave"."""
+LOOK_S = 5.0
+"""Seconds for a look at who holds up an answer that did not come."""
 
 # The server's own threads; they do not hold up a lock the way a statement does.
 INTERNAL = ("system user", "event_scheduler")
@@ -68,7 +82,27 @@ def blockers_of(session: Connection) -> str:
     # MySQL: all who use a table that the lock wanted to flush, also after it was given up.
     waiting = len(found) - len(running)
     victims = f"; {waiting} more wait until it has ended (KILL QUERY {longest.id} ends it)" if waiting else ""
-    return f"; the longest statement is {_describe(longest)}{victims}"
+    return f"; the longest statement is {_describe(longest)}{victims}{_semi_sync(running)}"
+
+
+def who_holds_up(options: ConnectOptions) -> str:
+    """The same of a server that did not answer another session of ours; "" if it does not answer this one."""
+    try:
+        with connect(replace(options, limit_s=LOOK_S)) as connection:
+            return blockers_of(connection)
+    except DatabaseError as failure:
+        log.warning("lock.holder_not_seen", reason=str(failure))
+        return ""
+
+
+def _semi_sync(running: list[RunningQuery]) -> str:
+    waiting = [q for q in running if q.state.startswith(SEMI_SYNC_AWAITED)]
+    if not waiting:
+        return ""
+    return (
+        f"; {len(waiting)} commits wait for the acknowledgement of a semi-sync replica: start a replica, or "
+        "turn semi-sync replication off until there is one"
+    )
 
 
 def _statements(session: Connection) -> list[RunningQuery]:

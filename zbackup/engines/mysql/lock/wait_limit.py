@@ -9,6 +9,8 @@ from zbackup.model.errors import DatabaseError, LockNotTaken
 from zbackup.model.event_log import log
 
 LOCK_WAIT_TIMEOUT = 1205
+KILL_LIMIT_S = 5.0
+"""Seconds for the server to answer a KILL. It reads the KILL later, too: a server that is stopped, say."""
 
 
 class NotInTime(LockNotTaken):
@@ -20,17 +22,20 @@ def limited(session: Connection, control: Connection, seconds: float, what: str)
     """Run the body's statements on `session`; after `seconds` end that session through `control`.
 
     `control` must be idle meanwhile, and is opened beforehand: a server that is stuck may take no new
-    connections. Raise LockNotTaken, saying `what` was not done, when the server refused; NotInTime when
-    time was up, also by the server's own limit on waiting (lock_wait_timeout).
+    connections. The body ends then whatever the server does. Raise LockNotTaken, saying `what` was not done,
+    when the server refused; NotInTime when time was up, also by the server's own limit on waiting
+    (lock_wait_timeout).
     """
     expired = threading.Event()
 
     def end() -> None:
         expired.set()
         try:
-            control.execute(f"KILL {session.id}")
+            with control.within(KILL_LIMIT_S):
+                control.execute(f"KILL {session.id}")
         except DatabaseError as failure:
             log.warning("session.not_killed", session=session.id, reason=str(failure))
+        session.abort()
 
     timer = threading.Timer(seconds, end)
     timer.daemon = True

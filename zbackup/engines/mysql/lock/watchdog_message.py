@@ -1,8 +1,9 @@
-"""The watchdog's order, as one line of JSON through a pipe: it holds the password."""
+"""Orders to the watchdogs, each one line of JSON through a pipe: it holds the password."""
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.watchdog import tls_of
@@ -19,12 +20,9 @@ class WatchOrder:
 
     def to_line(self) -> str:
         """Resolves the password."""
-        c = self.connect
         return json.dumps(
             {
-                "connect": {"socket": c.socket, "host": c.host, "port": c.port, "user": c.user},
-                "password": c.password(),
-                "tls": c.tls.model_dump(mode="json") if c.tls else None,
+                **_login(self.connect),
                 "channels": list(self.channels),
                 "note": str(self.note),
                 "limit_s": self.limit_s,
@@ -35,14 +33,61 @@ class WatchOrder:
     def from_line(cls, line: str) -> "WatchOrder":
         """Tell what to_line wrote."""
         said = json.loads(line)
-        password = str(said["password"])
         return cls(
-            connect=ConnectOptions(
-                **said["connect"],
-                password=lambda: password,
-                tls=tls_of(said["tls"]),
-            ),
+            connect=_options(said),
             channels=tuple(said["channels"]),
             note=Path(said["note"]),
             limit_s=float(said["limit_s"]),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockOrder:
+    """End a session that may have the lock: which, and after how many seconds, is told by EndWithin."""
+
+    connect: ConnectOptions
+
+    def to_line(self) -> str:
+        """Resolves the password."""
+        return json.dumps(_login(self.connect))
+
+    @classmethod
+    def from_line(cls, line: str) -> "LockOrder":
+        """Tell what to_line wrote."""
+        return cls(connect=_options(json.loads(line)))
+
+
+@dataclass(frozen=True, slots=True)
+class EndWithin:
+    """A word to the watchdog of a lock: end this session if nothing else is heard for so many seconds."""
+
+    session: int
+    seconds: float
+
+    def to_word(self) -> str:
+        """One line."""
+        return f"{self.session} {self.seconds}"
+
+    @classmethod
+    def from_word(cls, word: str) -> "EndWithin":
+        """Tell what to_word wrote."""
+        session, seconds = word.split()
+        return cls(int(session), float(seconds))
+
+
+def _login(connect: ConnectOptions) -> dict[str, Any]:
+    return {
+        "connect": {
+            "socket": connect.socket,
+            "host": connect.host,
+            "port": connect.port,
+            "user": connect.user,
+        },
+        "password": connect.password(),
+        "tls": connect.tls.model_dump(mode="json") if connect.tls else None,
+    }
+
+
+def _options(said: dict[str, Any]) -> ConnectOptions:
+    password = str(said["password"])
+    return ConnectOptions(**said["connect"], password=lambda: password, tls=tls_of(said["tls"]))

@@ -4,6 +4,7 @@ for care, and which lock to take. Pure.
 
 from collections.abc import Mapping, Sequence
 
+from zbackup.engines.mysql.server.semi_sync import semi_sync_warnings
 from zbackup.engines.mysql.server.status import Channel, Dialect, LogStatus
 from zbackup.model.errors import Refused
 from zbackup.model.record import LockKind
@@ -98,7 +99,7 @@ def warnings(
         "a member of Group Replication: only what it applied is in its snapshots; what others committed "
         "before a moment can stand behind it in its log": bool(variables.get("group_replication_group_name")),
     }
-    return tuple(reason for reason, holds in reasons.items() if holds)
+    return (*(reason for reason, holds in reasons.items() if holds), *semi_sync_warnings(variables))
 
 
 def _reorders(variables: Mapping[str, str]) -> bool:
@@ -152,8 +153,6 @@ def _gentlest(facts: ServerFacts) -> LockChoice:
 def _no_backup_lock(dialect: Dialect, facts: ServerFacts) -> str:
     if not dialect.is_mysql(8, 0):
         return f"{_name(facts)} has no backup lock, which came with MySQL 8.0"
-    if facts.server.get("performance_schema") == "OFF":
-        return "performance_schema is off, so the log's end cannot be read in one instant"
     return _needs_stillness(facts)
 
 

@@ -26,7 +26,11 @@ OWN_SETTINGS = (
     " /*!50708 , max_execution_time = 0 */ /*M!100101 , max_statement_time = 0 */"
 )
 CONNECT_LIMIT_S = 10
+LOGIN_LIMIT_S = 30
+"""Seconds for each answer until a session is open: one that is stopped takes connections all the same."""
 LOADED_AT_ONCE = 64 << 10
+WORDS = 4
+"""Words of a statement in messages: SHOW BINARY LOG STATUS."""
 
 _DUMP = struct.Struct("<IHI")
 _DUMP_TO_END, _DUMP_ANNOTATED = 1, 2
@@ -53,6 +57,7 @@ NO_ANSWER = (
 """Errors that PyMySQL raises of answers that no server gives; RuntimeError where one asks for a file
 unasked."""
 
+TIMED_OUT = "timed out"
 LOST = (CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, 0)
 
 
@@ -86,6 +91,10 @@ class PrivilegeMissing(DatabaseError):
 
 class ConnectionLost(DatabaseError):
     """The server ended the connection, and with it every lock that it held."""
+
+
+class NotAnswered(ConnectionLost):
+    """The server did not answer in time, and may still be at it. The session is of no use any more."""
 
 
 class StatementFailed(DatabaseError):
@@ -146,6 +155,8 @@ class Connection:
         who = self.one("SELECT CONNECTION_ID() AS id, CURRENT_USER() AS account, VERSION() AS version")
         self._id, self._account = whole_number(who, "id"), str(who["account"])
         self.version = str(who["version"])
+        limited = cast(Any, raw)
+        limited._read_timeout = limited._write_timeout = options.limit_s
 
     @property
     def id(self) -> int:
@@ -185,18 +196,39 @@ class Connection:
             raise
         except NO_ANSWER as wrong:
             self._raw._force_close()  # type: ignore[attr-defined]
-            words = " ".join(doing.split()[:3])
+            words = " ".join(doing.split()[:WORDS])
             raise ConnectionLost(f"what {self.where} answered to {words} is no server's: {wrong}") from None
 
     def _named(self, failure: pymysql.MySQLError, statement: str) -> DatabaseError:
         code, text = _code_and_text(failure)
         if code not in PRIVILEGE_MISSING:
-            return _named(failure, self._options, " ".join(statement.split()[:3]))
+            limit_s = cast(Any, self._raw)._read_timeout
+            return _named(failure, self._options, " ".join(statement.split()[:WORDS]), limit_s)
         advice = hint(text, self._account, mariadb="mariadb" in self.version.lower())
         return PrivilegeMissing(
             f"{self._options.user} at {self.where} lacks a privilege: {text.rstrip('.')}"
             + (f": {advice}" if advice else "")
         )
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Wait for each answer in the body for that long at most, then raise NotAnswered."""
+        raw = cast(Any, self._raw)
+        before = raw._read_timeout
+        raw._read_timeout = raw._write_timeout = seconds
+        try:
+            yield
+        finally:
+            raw._read_timeout = raw._write_timeout = before
+
+    def abort(self) -> None:
+        """End the session from another thread than the one that waits for its answer, and gets an error.
+
+        One that has ended stays so.
+        """
+        if (sock := cast(Any, self._raw)._sock) is not None:
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
 
     def execute(self, statement: str, arguments: Sequence[object] = ()) -> None:
         """Run one statement for its effect."""
@@ -311,15 +343,6 @@ class RowConnection(Connection):
             cursor.execute(cast(str, statement))
             return None if cursor.warning_count else list(cursor.fetchall())
 
-    def abort(self) -> None:
-        """End the session from another thread than the one that waits for its answer, and gets an error.
-
-        One that has ended stays so.
-        """
-        if (sock := cast(Any, self._raw)._sock) is not None:
-            with suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
-
     def load(self, statement: bytes, data: bytes) -> tuple[int, int]:
         """Run a LOAD DATA LOCAL with `data` for its file; how many rows it wrote, and of how many things the
         server warned.
@@ -374,8 +397,8 @@ def _opened(options: ConnectOptions, *, flags: int = 0) -> "pymysql.Connection[D
             cursorclass=DictCursor,
             client_flag=flags,
             auth_plugin_map=IN_THE_CLEAR,
-            read_timeout=options.limit_s,
-            write_timeout=options.limit_s,
+            read_timeout=LOGIN_LIMIT_S,
+            write_timeout=LOGIN_LIMIT_S,
             defer_connect=True,
         )
         if options.socket and options.peer:
@@ -385,7 +408,7 @@ def _opened(options: ConnectOptions, *, flags: int = 0) -> "pymysql.Connection[D
             raw.connect()
         raw.encoding = TEXT
     except pymysql.MySQLError as failure:
-        raise _named(failure, options, "connecting") from None
+        raise _named(failure, options, "connecting", LOGIN_LIMIT_S) from None
     except NO_ANSWER as wrong:
         raise DatabaseError(f"what answers at {options.where} is no MySQL or MariaDB: {wrong}") from None
     return raw
@@ -409,7 +432,9 @@ def _tls_wanted(options: ConnectOptions) -> str:
     return ""
 
 
-def _named(failure: pymysql.MySQLError, options: ConnectOptions, doing: str) -> DatabaseError:
+def _named(
+    failure: pymysql.MySQLError, options: ConnectOptions, doing: str, limit_s: float | None = None
+) -> DatabaseError:
     """The server's error under our name. Its text names users and privileges, but never passwords."""
     code, text = _code_and_text(failure)
     where = options.where
@@ -424,6 +449,8 @@ def _named(failure: pymysql.MySQLError, options: ConnectOptions, doing: str) -> 
         return DatabaseError(f"no TLS with {where}: {text}; check the instance's tls settings")
     if code in (CR.CR_CONNECTION_ERROR, CR.CR_CONN_HOST_ERROR):
         return DatabaseError(f"cannot reach the server at {where}: {text}; is it running?")
+    if code in LOST and TIMED_OUT in text and limit_s is not None:
+        return NotAnswered(f"the server at {where} did not answer {doing} within {limit_s:.3g} s")
     if code in LOST:
         return ConnectionLost(f"the server at {where} ended the connection during {doing}: {text}")
     return StatementFailed(f"the server at {where} refused {doing}: {text} ({code})", code)

@@ -12,9 +12,12 @@ from zbackup.engines.mysql.server.directories import data_paths
 from zbackup.engines.mysql.server.keyring import component
 from zbackup.engines.mysql.server.plugins import plugins
 from zbackup.engines.mysql.server.server_facts import recorded
-from zbackup.engines.mysql.server.status import Dialect, channels, dialect, log_status
+from zbackup.engines.mysql.server.status import Dialect, channels, dialect, log_status, require_answering
 from zbackup.engines.mysql.server.tuning import tuning
 from zbackup.model.server import ServerFacts
+
+LOG_LIMIT_S = 20.0
+"""Seconds for questions that wait when a commit stands still in the middle of writing the log."""
 
 SYSTEM_SCHEMAS = ("mysql", "information_schema", "performance_schema", "sys")
 
@@ -26,8 +29,10 @@ def inspect(connection: Connection) -> ServerFacts:
     """Raise DatabaseError, naming the privilege, when the account may not see what it has to."""
     server = dialect(connection)
     variables = _variables(connection)
-    replication = channels(connection, server)
-    log = log_status(connection, server)
+    with connection.within(LOG_LIMIT_S):
+        require_answering(connection)
+        replication = channels(connection, server)
+        log = log_status(connection, server)
     keyring = component(connection, server)
     encryption = _encryption(connection, server, variables, keyring)
     engines = _engines(connection)
@@ -56,6 +61,7 @@ def inspect(connection: Connection) -> ServerFacts:
 def _variables(connection: Connection) -> dict[str, str]:
     asked = "SHOW GLOBAL VARIABLES"
     rows = connection.rows(asked) + connection.rows("SHOW GLOBAL STATUS LIKE 'Innodb_redo_log_enabled'")
+    rows += connection.rows("SHOW GLOBAL STATUS LIKE 'Rpl\\_semi\\_sync\\_%'")
     return NamedRow(asked, {str(row["Variable_name"]): str(row["Value"]) for row in rows})
 
 

@@ -15,7 +15,7 @@ from zbackup.model.record import LockKind
 # PROCESS                   statements of others in the process list; where InnoDB's files are
 # SHOW VIEW                 which tables exist and their storage engines, without reading a row
 # REPLICATION CLIENT, BINLOG MONITOR, SLAVE MONITOR    the end of the binlog, the state of replication
-# BACKUP_ADMIN              LOCK INSTANCE FOR BACKUP, and performance_schema.log_status
+# BACKUP_ADMIN              LOCK INSTANCE FOR BACKUP
 # REPLICATION_SLAVE_ADMIN   on a replica: stop the applier and start it again
 # CONNECTION_ADMIN          end statements of others, with on_long_query = "kill"
 GRANTS: dict[str, tuple[str, ...]] = {

@@ -5,13 +5,12 @@ STATUS since 8.0.22 (MySQL reference manual, "SQL Statements for Controlling Rep
 SHOW BINLOG STATUS since 10.5.2, and every older form still works; only the old forms are used here.
 """
 
-import json
 import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.server.connection import Connection, NamedRow
+from zbackup.engines.mysql.server.connection import Connection, NamedRow, NotAnswered
 from zbackup.engines.mysql.sql.shown import error_shown
 from zbackup.model.errors import DatabaseError, Refused
 
@@ -19,6 +18,14 @@ Flavor = Literal["mysql", "mariadb"]
 
 # Their appliers belong to Group Replication, which coordinates them itself.
 GROUP_CHANNELS = ("group_replication_applier", "group_replication_recovery")
+
+AWAITED_S = 10
+_QUESTIONS = frozenset(
+    (
+        *("SHOW BINARY LOG STATUS", "SHOW MASTER STATUS", "SHOW BINLOG STATUS", "SHOW BINARY LOGS"),
+        *("SHOW REPLICA STATUS", "SHOW SLAVE STATUS", "SHOW ALL SLAVES STATUS"),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -73,8 +80,25 @@ def dialect(connection: Connection) -> Dialect:
     return Dialect.of(connection.version)
 
 
+def require_answering(connection: Connection) -> None:
+    """Raise NotAnswered where somebody has waited for long for what is asked here: each session that waits
+    with him stays in the server until the log goes on, for no KILL ends it."""
+    for row in connection.rows("SHOW FULL PROCESSLIST"):
+        text, seconds = " ".join(str(row["Info"] or "").upper().split()).rstrip(";"), int(row["Time"] or 0)
+        if text in _QUESTIONS and seconds >= AWAITED_S and int(row["Id"]) != connection.id:
+            raise NotAnswered(
+                f"the server at {connection.where} does not answer {text}: connection {row['Id']} has waited "
+                f"for that for {seconds} s"
+            )
+
+
 def log_status(connection: Connection, dialect: Dialect) -> LogStatus:
-    """The end of the binlog now. The position is None when the server keeps none."""
+    """The end of the binlog now. The position is None when the server keeps none.
+
+    performance_schema.log_status is not asked: it waits for a commit that waits for the acknowledgement of a
+    semi-sync replica, no KILL frees it, and everybody who asks for the log or the replicas meanwhile waits
+    for it (tried on MySQL 9.7). This does not wait for such a commit.
+    """
     statement = "SHOW BINARY LOG STATUS" if dialect.is_mysql(8, 2) else "SHOW MASTER STATUS"
     row = connection.one(statement)
     if not row:
@@ -85,26 +109,6 @@ def log_status(connection: Connection, dialect: Dialect) -> LogStatus:
     else:
         gtid = _one_line(row.get("Executed_Gtid_Set"))
     return LogStatus(position=_position(row["File"], row["Position"]), gtid=gtid, filters=tuple(filters))
-
-
-def instant_log_status(connection: Connection) -> LogStatus:
-    """The end of the binlog, read in one instant without stopping anybody: MySQL 8.0 and later.
-
-    MySQL reference manual, "The log_status Table": needs BACKUP_ADMIN.
-    """
-    row = connection.one("SELECT LOCAL AS log FROM performance_schema.log_status")
-    try:
-        log = NamedRow("SELECT LOCAL", json.loads(row["log"]) if row else {})
-    except (TypeError, ValueError):
-        raise DatabaseError(
-            "what the server says of its log (performance_schema.log_status) is no JSON"
-        ) from None
-    if not log.get("binary_log_file"):
-        return LogStatus(position=None, gtid="")
-    return LogStatus(
-        position=_position(log["binary_log_file"], log["binary_log_position"]),
-        gtid=_one_line(log.get("gtid_executed")),
-    )
 
 
 def _position(file: str, offset: object) -> LogPosition:

@@ -4,19 +4,28 @@ Each portion is one transaction: its rows are locked, compared, written and read
 already as it was is left alone, so that a run that was cut short is just started again.
 """
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from zbackup.engines.mysql.copy.brake import Brake
 from zbackup.engines.mysql.copy.compare import NOT_TAKEN
 from zbackup.engines.mysql.copy.insert_rows import BUSY, TRIES
 from zbackup.engines.mysql.copy.patience import ended_if_silent
-from zbackup.engines.mysql.copy.tables import Table, quoted_name
-from zbackup.engines.mysql.server.connection import ConnectionLost, Row, RowConnection, StatementFailed
+from zbackup.engines.mysql.copy.tables import Table
+from zbackup.engines.mysql.server.connection import (
+    Connection,
+    ConnectionLost,
+    Row,
+    RowConnection,
+    StatementFailed,
+)
 from zbackup.engines.mysql.sql.quoting import identifier
 from zbackup.engines.mysql.undo import reverse
+from zbackup.engines.mysql.undo.foreign_keys import ACTING, RowId, trouble
 from zbackup.engines.mysql.undo.net_change import Key, Step
+from zbackup.engines.mysql.undo.referring_rows import ReferringRows, row_id
 from zbackup.engines.mysql.undo.tables import Target
 from zbackup.model.copying import TableName
 from zbackup.model.errors import DatabaseError, VerificationFailed
@@ -30,6 +39,12 @@ EXAMPLES = 100
 ASKED = 500
 _NO_TAKER = (*NOT_TAKEN, 1265, 1366, 1264, 1406, 1048)
 """Also what a column does not take in strict mode: a value that another sql_mode once let in."""
+
+COUNTED_AFTER_S: Final = (0.0, 0.15, 0.3, 0.6)
+"""Seconds before each look at a transaction's count: what InnoDB shows of it may be 0.1 s old (MySQL
+reference manual, "Persistence and Consistency of InnoDB Transaction and Locking Information")."""
+_STATEMENT_BYTES: Final = 64 << 10
+"""More than a statement has beside its values."""
 
 State = Literal["open", "already", "conflict"]
 Rows = dict[TableName, dict[tuple[object, ...], Row]]
@@ -50,6 +65,15 @@ class Tally:
         self.refused += 1
         if len(self.conflicts) < EXAMPLES:
             self.conflicts.append(line)
+
+    def judged(self, step: Step, state: "State", why: str) -> None:
+        match state:
+            case "open":
+                self.count(step)
+            case "already":
+                self.already += 1
+            case "conflict":
+                self.refuse(why)
 
     def count(self, step: Step) -> None:
         match step.kind:
@@ -166,16 +190,57 @@ def _open(step: Step, shown: str) -> tuple[State, str]:
     )
 
 
+def too_large(table: Table, step: Step, packet: int) -> str:
+    """Tell that the server would not take the statement, whose limit is `packet` bytes; "" if it would."""
+    if 2 * sum(len(v) for v in step.before or () if isinstance(v, bytes)) + _STATEMENT_BYTES < packet:
+        return ""
+    size = len(reverse.statement(table, step).encode())
+    if size < packet:
+        return ""
+    return (
+        f"{step.table} {reverse.shown_key(table, step.key)}: the statement that puts it back has {size} "
+        f"bytes, and the server takes {packet}: raise max_allowed_packet"
+    )
+
+
+class _CoverLost(Exception):
+    """Rows were not taken back that others relied on: a foreign key has changed them by then."""
+
+    def __init__(self, rows: Mapping[RowId, str]) -> None:
+        super().__init__(f"{len(rows)} rows")
+        self.rows = rows
+
+
+@dataclass(slots=True)
+class _Count:
+    """The rows that a transaction may change: a row that gets another key is two to InnoDB."""
+
+    least: int = 0
+    most: int = 0
+
+    def wrote(self, table: Table, step: Step) -> None:
+        moves = step.kind == "update" and (step.key != step.key_before or table.index != "PRIMARY")
+        self.least += 1
+        self.most += 1 + moves
+
+
 @dataclass(slots=True, kw_only=True)
 class PutBack:
-    """Writes to production. `firing` are tables whose triggers run."""
+    """Writes to production. `firing` are tables whose triggers run; `watch` sees what a transaction of
+    `production` changes; a statement has `packet` bytes at most."""
 
     production: RowConnection
+    watch: Connection
     targets: Mapping[TableName, Target]
+    referring: ReferringRows
     firing: frozenset[TableName]
+    packet: int
     brake: Brake
     progress: Progress
     schema: str = ""
+    _count: _Count = field(default_factory=_Count)
+    _relied: set[RowId] = field(default_factory=set)
+    """Rows of this transaction that a foreign key has changed, and whose own step puts them right."""
 
     def run(self, steps: Sequence[Step]) -> Tallies:
         """All steps, in portions; what production did not take is tried again when all else is done."""
@@ -197,36 +262,52 @@ class PutBack:
 
     def _again(self, portion: Sequence[Step], tallies: Tallies) -> list[tuple[Step, str]]:
         """One portion, again while somebody else holds a lock: our wait is short."""
-        for tries in range(TRIES, -1, -1):
+        barred: dict[RowId, str] = {}
+        tries = TRIES
+        while True:
             fresh: Tallies = {step.table: Tally() for step in portion}
             try:
                 with ended_if_silent(self.production):
-                    refused = self._transaction(portion, fresh)
+                    refused = self._transaction(portion, fresh, barred)
+            except _CoverLost as lost:
+                barred |= lost.rows
+                continue
             except StatementFailed as failure:
                 if failure.code not in BUSY or not tries:
                     raise
+                tries -= 1
                 continue
             _add(tallies, fresh)
             return refused
-        raise AssertionError("unreachable")
 
-    def _transaction(self, portion: Sequence[Step], tallies: Tallies) -> list[tuple[Step, str]]:
-        """Raise VerificationFailed when a row does not come out as it was; nothing is changed then."""
+    def _transaction(
+        self, portion: Sequence[Step], tallies: Tallies, barred: Mapping[RowId, str]
+    ) -> list[tuple[Step, str]]:
+        """Raise VerificationFailed when a row does not come out as it was, or the server changed others;
+        nothing is changed then. Those that are `barred` are not tried."""
+        self._count, self._relied = _Count(), set()
         self.production.write(b"START TRANSACTION")
         try:
             refused: list[tuple[Step, str]] = []
             done: list[Step] = []
+            rows = {id(step): row_id(self.targets[step.table], step) for step in portion}
+            refused += [(step, barred[rows[id(step)]]) for step in portion if rows[id(step)] in barred]
+            portion = [step for step in portion if rows[id(step)] not in barred]
             # What triggers of the first wrote is seen when the others are looked at.
             for fires in (True, False):
                 some = [step for step in portion if (step.table in self.firing) is fires]
                 if some:
                     refused += self._some(some, done, tallies)
+            lost = {row: why for step, why in refused if (row := rows[id(step)]) in self._relied}
+            if lost:
+                raise _CoverLost(lost)
             self._prove(done, tallies)
+            self._require_counted()
             self.production.write(b"COMMIT")
             return refused
         except ConnectionLost:
             raise
-        except DatabaseError:
+        except (DatabaseError, VerificationFailed, _CoverLost):
             self.production.write(b"ROLLBACK")
             raise
 
@@ -241,17 +322,21 @@ class PutBack:
                 tallies[step.table].already += 1
             else:
                 tallies[step.table].refuse(why)
+        own = {row_id(self.targets[step.table], step): step for step in left}
         while True:
-            refused = [(step, why) for step in left if (why := self._write(step, done, tallies))]
+            refused = [(step, why) for step in left if (why := self._write(step, own, done, tallies))]
             if not refused or len(refused) == len(left):
                 return refused
             left = [step for step, _ in refused]
 
-    def _write(self, step: Step, done: list[Step], tallies: Tallies) -> str:
+    def _write(self, step: Step, own: Mapping[RowId, Step], done: list[Step], tallies: Tallies) -> str:
         """Take back one row that is locked; why production does not take it, "" if it does."""
         target = self.targets[step.table]
         shown = f"{step.table} {reverse.shown_key(target.table, step.key)}"
-        if step.kind == "delete" and (why := self._children(target, step)):
+        if why := too_large(target.table, step, self.packet):
+            return why
+        touched: set[RowId] = set()
+        if why := self._trouble(step, own, touched):
             return f"{shown}: {why}"
         if step.table.schema != self.schema:
             # Statements of a log that holds statements are filtered by the default schema on replicas.
@@ -263,25 +348,67 @@ class PutBack:
             if failure.code not in _NO_TAKER:
                 raise
             return f"{shown}: {failure}"
+        if count == 0 and self._came_back(target, step):
+            count = 1
+        elif count == 1:
+            self._count.wrote(target.table, step)
+            self._count.most += 2 * len(touched)
+            self._relied |= touched
         if count != 1:
             raise VerificationFailed(f"{shown}: {count} rows were changed instead of one; nothing was")
         done.append(step)
         tallies[step.table].count(step)
         return ""
 
-    def _children(self, target: Target, step: Step) -> str:
-        """Rows that would be deleted or changed with it, of which the transaction knew nothing."""
-        values = dict(zip((c.name for c in target.table.stored), step.after or (), strict=True))
-        by_name = {column.name: column for column in target.table.stored}
-        for cascade in target.cascades:
-            condition = " AND ".join(
-                f"{identifier(own)} = {reverse.literal(by_name[parent], values[parent])}"
-                for own, parent in cascade.columns
-            )
-            query = f"SELECT 1 FROM {quoted_name(cascade.child)} WHERE {condition} LIMIT 1 LOCK IN SHARE MODE"
-            if self.production.read(query.encode()):
-                return f"rows refer to it now, and would go with it: {cascade}"
+    def _came_back(self, target: Target, step: Step) -> bool:
+        """Tell whether a foreign key has taken the row back with another that was."""
+        if row_id(target, step) not in self._relied:
+            return False
+        rows = current_rows(self.production, self.targets, [step], locked=True)
+        return judge(target, step, rows)[0] == "already"
+
+    def _trouble(self, step: Step, own: Mapping[RowId, Step], touched: set[RowId]) -> str:
+        """Tell which rows of others would go or change with it, through however many tables; `touched` are
+        those of `own` that do. None comes to them before the transaction ends."""
+        found = self.referring.of(step, most=len(own), locked=True)
+        if why := trouble(step, found, own, self._tables, now=True):
+            return why
+        for referring in found:
+            if referring.reference.rule(step) not in ACTING:
+                continue
+            for row in referring.rows:
+                if row not in touched:
+                    touched.add(row)
+                    if own[row] is not step and (why := self._trouble(own[row], own, touched)):
+                        return why
         return ""
+
+    @property
+    def _tables(self) -> dict[TableName, Table]:
+        return {name: target.table for name, target in self.targets.items()}
+
+    def _require_counted(self) -> None:
+        """Raise VerificationFailed when the transaction has changed more rows than were to be changed, or
+        fewer. Triggers change what they like."""
+        names = {name for name, target in self.targets.items() if target.table.engine.lower() != "innodb"}
+        if self.firing or names or not self._count.most:
+            return
+        count, least, most = None, self._count.least, self._count.most
+        for wait_s in COUNTED_AFTER_S:
+            time.sleep(wait_s)
+            found = self.watch.one(
+                "SELECT TRX_ROWS_MODIFIED AS n FROM information_schema.INNODB_TRX "
+                "WHERE TRX_MYSQL_THREAD_ID = %s",
+                (self.production.id,),
+            )
+            count = int(found["n"]) if found else None
+            if count is not None and least <= count <= most:
+                return
+        wanted = f"{least}" if least == most else f"{least} to {most}"
+        raise VerificationFailed(
+            f"the server changed {'an unknown number of' if count is None else count} rows where {wanted} "
+            "were to be changed: nothing was changed"
+        )
 
     def _prove(self, done: Sequence[Step], tallies: Tallies) -> None:
         rows = current_rows(self.production, self.targets, done, locked=True)

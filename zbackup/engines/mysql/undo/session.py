@@ -22,16 +22,21 @@ from zbackup.engines.mysql.server.connection import (
 )
 from zbackup.engines.mysql.undo import reverse
 from zbackup.engines.mysql.undo.changes import UNKNOWN, Change, changes, never_whole, touched_tables
+from zbackup.engines.mysql.undo.foreign_keys import ACTING, Referring, RowId, concerned, troubled
 from zbackup.engines.mysql.undo.net_change import NetChange, Step, in_turn
 from zbackup.engines.mysql.undo.put_back import (
     PORTION,
     PutBack,
+    Rows,
+    State,
     Tallies,
     Tally,
     current_rows,
     judge,
     portions,
+    too_large,
 )
+from zbackup.engines.mysql.undo.referring_rows import ReferringRows, RowsGiven, row_id
 from zbackup.engines.mysql.undo.rows_before import Clone, RowsBefore, unknown_columns
 from zbackup.engines.mysql.undo.tables import Target, firing, read_target, require_delete
 from zbackup.model.backup import BackupFiles
@@ -44,6 +49,9 @@ from zbackup.model.undoing import ImagesIncomplete, UndoneTable, UndoPlan, UndoW
 
 MOST_ROWS = 500_000
 MOST_BYTES = 512 << 20
+GAPS_LOCKED = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"
+"""Rows that are looked for under a lock and are not there cannot come before the transaction ends (both
+manuals, "InnoDB Locking", gap locks)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +99,7 @@ class MysqlUndoer:
                 connection.execute(PATIENCE)
             for connection in (production, rows, *both):
                 connection.execute(SETTINGS)
+            rows.execute(GAPS_LOCKED)
             if whole_number(production.one("SELECT @@global.read_only AS r"), "r"):
                 raise Refused(
                     "the instance's server is read-only (a replica?): undo on the one that takes writes"
@@ -136,13 +145,16 @@ class MysqlUndo:
     wish: UndoWish
     production: Connection
     rows: RowConnection
-    watch: Connection | None
+    watch: Connection
     clone: Clone | None
     brake: Brake
     progress: Progress
     _targets: dict[TableName, Target] = field(default_factory=dict)
     _steps: list[Step] = field(default_factory=list)
     _firing: frozenset[TableName] = frozenset()
+    _packet: int = 0
+    _left: dict[RowId, str] = field(default_factory=dict)
+    """Rows that are not taken back because of others that refer to them, or of their size, and why."""
 
     def plan(self) -> UndoPlan:
         """See engines.base.UndoSession."""
@@ -178,7 +190,7 @@ class MysqlUndo:
         yield SETTINGS + ";"
         for portion in portions(self._steps):
             found = current_rows(self.rows, self._targets, portion, locked=False)
-            open_ones = [s for s in portion if judge(self._targets[s.table], s, found)[0] == "open"]
+            open_ones = [s for s in portion if self._judge(s, found)[0] == "open"]
             if open_ones:
                 yield "START TRANSACTION;"
                 for step in open_ones:
@@ -190,15 +202,24 @@ class MysqlUndo:
         self.progress.phase("putting rows back", ", ".join(map(str, self._targets)))
         work = PutBack(
             production=self.rows,
+            watch=self.watch,
             targets=self._targets,
+            referring=self._referring(),
             firing=self._firing,
+            packet=self._packet,
             brake=self.brake,
             progress=self.progress,
         )
-        return self._undone(work.run(self._steps))
+        left = {id(step): why for step in self._steps if (why := self._left.get(self._row(step)))}
+        tallies = work.run([step for step in self._steps if id(step) not in left])
+        for step in self._steps:
+            if id(step) in left:
+                tallies.setdefault(step.table, Tally()).refuse(left[id(step)])
+        return self._undone(tallies)
 
     def _read(self) -> None:
         """Read what the transaction did, and complete it by the clone where the log does not hold it all."""
+        self._packet = int(self.production.one("SELECT @@session.max_allowed_packet AS n")["n"])
         maps = touched_tables(self.log.events())
         problems = []
         for name in maps:
@@ -273,34 +294,101 @@ class MysqlUndo:
 
     def _compared(self) -> Tallies:
         self.progress.phase("comparing", "with production")
+        self._left = {}
         tallies: Tallies = {name: Tally() for name in self._targets}
-        done = 0
+        judged, done = list[tuple[Step, State, str]](), 0
         for portion in portions(self._steps):
             found = current_rows(self.rows, self._targets, portion, locked=False)
-            for step in portion:
-                state, why = judge(self._targets[step.table], step, found)
-                if state == "open":
-                    tallies[step.table].count(step)
-                elif state == "already":
-                    tallies[step.table].already += 1
-                else:
-                    tallies[step.table].refuse(why)
+            judged += [(step, *judge(self._targets[step.table], step, found)) for step in portion]
             done += len(portion)
             self.progress.advance(done, len(self._steps), "rows")
+        self._left = self._unwritable([step for step, state, _ in judged if state == "open"])
+        for step, state, why in judged:
+            if left := self._left.get(self._row(step)):
+                state, why = "conflict", left
+            tallies[step.table].judged(step, state, why)
         return tallies
+
+    def _judge(self, step: Step, found: Rows) -> tuple[State, str]:
+        if left := self._left.get(self._row(step)):
+            return "conflict", left
+        return judge(self._targets[step.table], step, found)
+
+    def _unwritable(self, steps: Sequence[Step]) -> dict[RowId, str]:
+        """The rows of these that are not taken back: other rows refer to them, or the server takes no
+        statement of that size."""
+        rows = [(self._row(step), step) for step in steps]
+        large = {
+            row: why
+            for row, step in rows
+            if (why := too_large(self._targets[step.table].table, step, self._packet))
+        }
+        rows = [(row, step) for row, step in rows if row not in large]
+        production = self._referring()
+        found: dict[RowId, Sequence[Referring]] = {
+            row: referring
+            for row, step in rows
+            if (referring := production.of(step, most=PORTION, locked=False))
+        }
+        given = RowsGiven(self._targets, rows)
+        needs = {row: need for row, step in rows if (need := production.needs(step, given))}
+        tables = {name: target.table for name, target in self._targets.items()}
+        shown = {
+            row: f"{step.table} {reverse.shown_key(self._targets[step.table].table, step.key)}"
+            for row, step in rows
+        }
+        split = self._followed(rows, found) if sum(1 for _ in portions(steps)) > 1 else {}
+        rows = [(row, step) for row, step in rows if row not in split]
+        left = split | troubled(rows, found, needs, tables)
+        return large | {row: f"{shown[row]}: {why}" for row, why in left.items()}
+
+    def _followed(
+        self, rows: Sequence[tuple[RowId, Step]], found: Mapping[RowId, Sequence[Referring]]
+    ) -> dict[RowId, str]:
+        """Changed keys that other rows have followed: these go back with it in one transaction alone."""
+        return {
+            row: f"rows refer to it now, and more than {PORTION} rows are taken back: {each.reference.child} "
+            f"({each.reference.described(step)})"
+            for row, step in rows
+            if step.kind == "update"
+            for each in found.get(row, ())
+            if each.reference.on_update in ACTING
+        }
+
+    def _row(self, step: Step) -> RowId:
+        return row_id(self._targets[step.table], step)
+
+    def _referring(self) -> ReferringRows:
+        return ReferringRows(production=self.production, rows=self.rows, targets=self._targets)
 
     def _undone(self, tallies: Mapping[TableName, Tally]) -> tuple[UndoneTable, ...]:
         return tuple(tallies.get(name, Tally()).undone(name, self._unlogged(name)) for name in self._targets)
 
     def _unlogged(self, name: TableName) -> list[str]:
-        """Name what went with deleted rows without being logged."""
+        """Name what a foreign key did to other rows without its being logged."""
         target = self._targets[name]
-        deletes = any(step.kind == "insert" and step.table == name for step in self._steps)
-        if not (deletes and target.unlogged):
+        if not target.unlogged:
             return []
-        return [
-            f"rows of {cascade} that went with rows of {name} are not in the log: zbackup restore --before "
-            f"{self.wish.name} --table {cascade.child} "
-            + ("--missing" if cascade.rule == "CASCADE" else "--changed")
-            for cascade in target.cascades
-        ]
+        own = [step for step in self._steps if step.table == name]
+        deleted = any(step.kind == "insert" for step in own)
+        moved = {
+            reference
+            for step in own
+            if step.kind == "update"
+            for reference in concerned(target.table, target.references, step)
+        }
+        lines = []
+        for reference in target.references:
+            for verb, rule, happened in (
+                ("DELETE", reference.on_delete, deleted),
+                # By CASCADE they have the new key, and are found by that.
+                ("UPDATE", reference.on_update, reference in moved and reference.on_update != "CASCADE"),
+            ):
+                if happened and rule in ACTING:
+                    back = f"--table {reference.child} {'--missing' if rule == 'CASCADE' else '--changed'}"
+                    lines.append(
+                        f"rows of {reference.child} (foreign key {reference.name}, ON {verb} {rule}) that "
+                        f"went with rows of {name} are not in the log: zbackup restore --before "
+                        f"{self.wish.name} {back}"
+                    )
+        return lines

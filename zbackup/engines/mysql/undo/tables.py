@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from zbackup.engines.mysql.copy import tables
 from zbackup.engines.mysql.copy.account import granted_in
 from zbackup.engines.mysql.copy.attached import unseen
-from zbackup.engines.mysql.copy.tables import Table
+from zbackup.engines.mysql.copy.tables import ForeignKey, Table
 from zbackup.engines.mysql.server.connection import Connection, PrivilegeMissing
 from zbackup.engines.mysql.server.privileges import grant
 from zbackup.engines.mysql.sql.quoting import identifier
+from zbackup.engines.mysql.undo.foreign_keys import Reference
 from zbackup.engines.mysql.undo.net_change import Kind, Step
 from zbackup.model.copying import TableName
 from zbackup.model.errors import Refused
@@ -19,28 +20,17 @@ _ENGINES = ("innodb", "rocksdb")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cascade:
-    """A foreign key by which the server itself changes rows of `child` when one of its parent goes:
-    `rule` is CASCADE or SET NULL. `columns` are pairs, the child's first."""
-
-    name: str
-    child: TableName
-    rule: str
-    columns: tuple[tuple[str, str], ...]
-
-    def __str__(self) -> str:
-        return f"{self.child} (foreign key {self.name}, ON DELETE {self.rule})"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """A table of production's: `key` are the numbers of its key among its stored columns."""
 
     table: Table
     key: tuple[int, ...]
-    cascades: tuple[Cascade, ...] = ()
+    references: tuple[Reference, ...] = ()
+    """The foreign keys that refer to it, its own to itself as well."""
+    parents: tuple[ForeignKey, ...] = ()
+    """Its own foreign keys."""
     unlogged: bool = False
-    """True if the log lacks what the server changes by `cascades`."""
+    """True if the log lacks what the server changes by them."""
 
 
 def read_target(production: Connection, watch: Connection | None, name: TableName) -> Target:
@@ -55,34 +45,57 @@ def read_target(production: Connection, watch: Connection | None, name: TableNam
     if not table.key:
         raise Refused(f"{name} has no primary key (nor a unique one without NULLs) that tells its rows apart")
     numbers = tuple(table.stored.index(column) for column in table.key)
-    cascades = _cascades(production, watch, name)
-    return Target(table=table, key=numbers, cascades=cascades, unlogged=_hides_cascades(production))
+    own = tables.foreign_keys(production, name, of_others=False)
+    references = _references(production, watch, name, [key for key in own if key.parent == name])
+    hides = _hides_cascades(production)
+    return Target(table=table, key=numbers, references=references, parents=own, unlogged=hides)
 
 
-def _cascades(production: Connection, watch: Connection | None, name: TableName) -> tuple[Cascade, ...]:
-    keys = tables.foreign_keys(production, name, of_others=True)
+def _references(
+    production: Connection, watch: Connection | None, name: TableName, itself: Sequence[ForeignKey]
+) -> tuple[Reference, ...]:
+    """Raise Refused where one, or what it does, cannot be seen."""
+    others = tables.foreign_keys(production, name, of_others=True)
     if watch is not None:
-        known = {f"{key.name} of {key.table}" for key in keys}
+        known = {f"{key.name} of {key.table}" for key in others}
         if hidden := sorted(unseen(watch, name) - known):
             raise Refused(
                 f"foreign keys refer to {name} from tables that the copies' account may not see "
                 f"({', '.join(hidden)})"
             )
-    rules = {
-        (str(row["s"]), str(row["n"])): str(row["r"])
-        for row in production.rows(
-            "SELECT CONSTRAINT_SCHEMA AS s, CONSTRAINT_NAME AS n, DELETE_RULE AS r "
-            "FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE UNIQUE_CONSTRAINT_SCHEMA = %s "
-            "AND REFERENCED_TABLE_NAME = %s",
-            (name.schema, name.table),
-        )
-    }
+    keys = (*others, *itself)
+    rules = _rules(production, {key.table.schema for key in keys})
     found = []
     for key in keys:
-        rule = rules.get((key.table.schema, key.name), "")
-        if rule in ("CASCADE", "SET NULL"):
-            found.append(Cascade(name=key.name, child=key.table, rule=rule, columns=key.columns))
+        if (rule := rules.get((key.table.schema, key.table.table, key.name))) is None:
+            raise Refused(
+                f"the copies' account may not see what the foreign key {key.name} of {key.table} does when "
+                f"rows of {name} change"
+            )
+        on_delete, on_update = rule
+        found.append(
+            Reference(
+                name=key.name,
+                child=key.table,
+                on_delete=on_delete,
+                on_update=on_update,
+                columns=key.columns,
+            )
+        )
     return tuple(found)
+
+
+def _rules(production: Connection, schemas: Iterable[str]) -> dict[tuple[str, str, str], tuple[str, str]]:
+    """What foreign keys do ON DELETE and ON UPDATE, by schema, table and name."""
+    return {
+        (schema, str(row["t"]), str(row["n"])): (str(row["d"]), str(row["u"]))
+        for schema in schemas
+        for row in production.rows(
+            "SELECT TABLE_NAME AS t, CONSTRAINT_NAME AS n, DELETE_RULE AS d, UPDATE_RULE AS u "
+            "FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = %s",
+            (schema,),
+        )
+    }
 
 
 def _hides_cascades(production: Connection) -> bool:
