@@ -41,7 +41,7 @@ def inspect(connection: Connection) -> ServerFacts:
         data_paths=data_paths(variables, is_replica=bool(replication), outside=_outside(connection, server)),
         position=str(log.position or ""),
         gtid=log.gtid,
-        server=recorded(variables, encryption)
+        server=recorded(variables, encryption, _changed(connection, server))
         | plugins(connection, server, variables)
         | _keyring_file(keyring)
         | _zone(connection),
@@ -57,6 +57,24 @@ def _variables(connection: Connection) -> dict[str, str]:
     rows = connection.rows("SHOW GLOBAL VARIABLES")
     rows += connection.rows("SHOW GLOBAL STATUS LIKE 'Innodb_redo_log_enabled'")
     return {row["Variable_name"]: str(row["Value"]) for row in rows}
+
+
+def _changed(connection: Connection, server: Dialect) -> frozenset[str] | None:
+    """The names of the variables that were set by anybody; None where the server does not tell."""
+    if server.flavor == "mariadb":
+        query = (
+            "SELECT VARIABLE_NAME AS name FROM information_schema.SYSTEM_VARIABLES "
+            "WHERE GLOBAL_VALUE_ORIGIN NOT IN ('COMPILE-TIME', 'AUTO')"
+        )
+    else:
+        query = (
+            "SELECT VARIABLE_NAME AS name FROM performance_schema.variables_info "
+            "WHERE VARIABLE_SOURCE <> 'COMPILED'"
+        )
+    try:
+        return frozenset(str(row["name"]).lower() for row in connection.rows(query))
+    except StatementFailed:  # A server of before 8.0, or an account without that privilege.
+        return None
 
 
 def _identity(server: Dialect, variables: Mapping[str, str]) -> str:
