@@ -1,0 +1,1 @@
+"""SQL as text: the lexer of both dialects, and the one place that quotes."""
