@@ -11,7 +11,7 @@ from zbackup.engines.mysql.server.connection import Connection, StatementFailed
 from zbackup.engines.mysql.server.directories import data_paths
 from zbackup.engines.mysql.server.keyring import component
 from zbackup.engines.mysql.server.plugins import plugins
-from zbackup.engines.mysql.server.server_facts import recorded
+from zbackup.engines.mysql.server.server_facts import THREAD, recorded
 from zbackup.engines.mysql.server.status import Dialect, channels, dialect, log_status
 from zbackup.engines.mysql.server.tuning import tuning
 from zbackup.model.server import ServerFacts
@@ -44,7 +44,8 @@ def inspect(connection: Connection) -> ServerFacts:
         server=recorded(variables, encryption, _changed(connection, server))
         | plugins(connection, server, variables)
         | _keyring_file(keyring)
-        | _zone(connection),
+        | _zone(connection)
+        | {THREAD: str(connection.one("SELECT CONNECTION_ID() AS id")["id"])},
         non_transactional=_some_tables(connection, tuple(torn)),
         non_transactional_count=sum(torn.values()),
         blockers=assess.blockers(server, variables, log, replication),

@@ -11,6 +11,7 @@ from zbackup.engines.mysql.server import settings
 from zbackup.engines.mysql.server.system_zone import LOCALTIME
 from zbackup.model.errors import Refused
 from zbackup.model.moment import zone_named
+from zbackup.model.record import Record
 from zbackup.proc import secure_files
 
 # Variables that a server on a clone is started with, or is compared by. Those a server does not have are
@@ -98,6 +99,17 @@ DIRECTORIES = (
     "innodb_doublewrite_dir",
     "aria_log_dir_path",
 )
+
+
+THREAD = "newest_thread"
+"""In Record.server: the number of the newest session when the server was asked."""
+
+
+def newest_thread(record: Record) -> int | None:
+    """No session had a higher number when the backup was taken, but for some that had just begun; None where
+    that is not known. A replica logs the numbers that sessions had at its source."""
+    said = record.server.get(THREAD, "")
+    return int(said) if said.isdecimal() and len(said) <= 20 and record.role != "replica" else None
 
 
 def recorded(
