@@ -28,6 +28,7 @@ from zbackup.config.recovery import Recovery as RecoveryTable
 from zbackup.engines.mysql.recovery.log_reader import MysqlLogReader
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.model.backup import BackupFiles
+from zbackup.model.errors import Refused
 from zbackup.model.record import Record
 from zbackup.model.recovery import Files, Recovered, ReplayRange, Serving, process_note
 from zbackup.model.relocation import Relocation
@@ -300,3 +301,48 @@ def test_sessions_end_with_the_server(world: World) -> None:
     world.restore(base, log)
     with world.recovered() as session:
         assert said(session, ORDERS) == wanted == (("7", 0),)
+
+
+ODD = {
+    "mysql": (
+        "CREATE TABLE shop.odd (id INT, n VARCHAR(20), v INT AS (id + 1) VIRTUAL, KEY ((LOWER(n))))",
+        "SET sql_generate_invisible_primary_key = 1",
+        "CREATE TABLE shop.keyless (x INT)",
+        "SET sql_generate_invisible_primary_key = 0",
+        "INSERT INTO shop.odd (id, n) VALUES (1, 'X')",
+        "INSERT INTO shop.keyless VALUES (1)",
+    ),
+    "mariadb": (
+        "CREATE TABLE shop.odd (id INT, n BLOB, v INT AS (id + 1) VIRTUAL, UNIQUE (n))",
+        "CREATE TABLE shop.keyless (x INT) WITH SYSTEM VERSIONING",
+        "INSERT INTO shop.odd (id, n) VALUES (1, 'X')",
+        "INSERT INTO shop.keyless VALUES (1)",
+    ),
+}
+
+
+@pytest.mark.parametrize("world", [(), ("--binlog-format=MIXED",)], indirect=True)
+def test_a_column_that_was_added_without_the_log_is_found(world: World) -> None:
+    """And what is logged, or what a server counts in its own way, is not taken for that."""
+    making = [one for one in ODD[world.server.settings.kind] if one.startswith(("CREATE", "SET"))]
+    filling = [one for one in ODD[world.server.settings.kind] if one not in making]
+    rows = "SET binlog_format = ROW"
+    with world.session() as one:
+        said(one, "CREATE TABLE shop.o (id INT PRIMARY KEY)", "CREATE TABLE shop.two (id INT)", *making)
+        base = world.backup()
+        said(one, rows, "INSERT INTO shop.o VALUES (1)", "INSERT INTO shop.two VALUES (1)", *filling)
+        said(one, "ALTER TABLE `shop`.`two` ADD y INT")
+        said(one, "INSERT INTO shop.two VALUES (2, 3)", "RENAME TABLE shop.two TO shop.x, shop.o TO shop.two")
+        said(one, "INSERT INTO shop.two VALUES (2)", "CREATE TABLE shop.o (a INT, b INT)")
+        said(one, "INSERT INTO shop.o VALUES (1, 2)", "CREATE DATABASE d", "CREATE TABLE d.t (x INT)")
+        said(one, "INSERT INTO d.t VALUES (1)", "DROP DATABASE d", "CREATE DATABASE d")
+        said(one, "CREATE TABLE d.t (x INT, y INT)", "INSERT INTO d.t VALUES (1, 2)")
+        logged = world.backup()
+        said(one, "SET sql_log_bin = 0", "ALTER TABLE shop.o ADD note VARCHAR(9)", "SET sql_log_bin = 1")
+        said(one, "INSERT INTO shop.o VALUES (2, 3, 'kept')")
+        log = world.backup()
+    world.restore(base, logged)
+    with world.recovered() as session:
+        assert said(session, "SELECT * FROM shop.o") == ((1, 2),)
+    with pytest.raises(Refused, match=r"shop\.o has 3 columns in .* and had 2 before"):
+        world.restore(base, log)

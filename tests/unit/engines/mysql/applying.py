@@ -64,6 +64,8 @@ class Applying:
     flavor: str = "mysql"
     variables: dict[str, str] = field(default_factory=dict)
     """Its global variables; what is set is noted here."""
+    columns: int = 0
+    """How many each of its tables has; 0: it has none."""
     fixed: tuple[str, ...] = ()
     """Those that cannot be set."""
     _next: str = ""
@@ -176,6 +178,8 @@ class Applying:
             return {"there": int(found[1] in there)}
         if statement == "SELECT @@global.gtid_executed AS gtid":
             return {"gtid": ",".join(there)}
+        if "information_schema.COLUMNS" in statement:
+            return {"n": self.columns}
         if "CONVERT_TZ" in statement:
             return {"offsets": " ".join(["3600"] * statement.count("CONVERT_TZ"))}
         raise AssertionError(statement)
@@ -183,6 +187,10 @@ class Applying:
     def rows(self, statement: str, _: object = ()) -> list[dict[str, Any]]:
         if statement == "SHOW GLOBAL VARIABLES":
             return [{"Variable_name": name, "Value": value} for name, value in self.variables.items()]
+        if "information_schema.TABLES" in statement:
+            return [{"kind": "BASE TABLE"}] if self.columns else []
+        if "information_schema.STATISTICS" in statement:
+            return []
         if statement == "SHOW REPLICA STATUS":
             return [self._channel(name) for name in self.channels]
         if statement.startswith("XA RECOVER"):

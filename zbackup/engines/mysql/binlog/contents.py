@@ -54,7 +54,7 @@ _PLAIN: Final = frozenset({*events.BEGINS, events.XID, events.INTVAR, events.RAN
 _FRAME: Final = (b"BEGIN", b"COMMIT")
 _LONGEST_FRAME: Final = max(map(len, _FRAME))
 _UNTOLD: Final = ("BEGIN", "SAVEPOINT", "ROLLBACK", "COMMIT")
-_SHOWN: Final = 1 << 14
+SHOWN: Final = 1 << 14
 """Bytes of a statement's text that are kept."""
 
 _LOOKED_AT: Final = 4 * LONGEST
@@ -101,8 +101,8 @@ class Contents:
 
     def say(self, text: str) -> None:
         """Add a statement to what it says."""
-        if len(self.text) < _SHOWN:
-            self.text = f"{self.text}; {text}"[:_SHOWN] if self.text else text[:_SHOWN]
+        if len(self.text) < SHOWN:
+            self.text = f"{self.text}; {text}"[:SHOWN] if self.text else text[:SHOWN]
 
 
 def kinds_of(mask: int) -> tuple[Kind, ...]:
@@ -231,7 +231,7 @@ def _annotation(found: Contents, data: Buffer, event: tuple[int, int], trailer: 
 
 
 def _text(data: Buffer, at: int, end: int) -> str:
-    return data[at : min(end, at + _SHOWN)].decode("utf-8", "replace")
+    return data[at : min(end, at + SHOWN)].decode("utf-8", "replace")
 
 
 def _prepare(found: Contents, data: Buffer, event: tuple[int, int], trailer: int) -> None:

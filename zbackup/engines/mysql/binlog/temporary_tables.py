@@ -9,6 +9,7 @@ started again, which ends all sessions.
 
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -210,15 +211,14 @@ def _marked(data: Buffer, at: int, end: int, trailer: int) -> Iterator[ThreadSta
     while at + HEADER_SIZE <= end:
         kind, size, flags = unpack(data, at)
         if flags & _OF_ONE_THREAD and kind in _QUERIES:
-            try:
+            # What cannot be read ends the replay by itself.
+            with suppress(ValueError, LookupError, struct.error):
                 if found := _read(kind, data[at + HEADER_SIZE : at + size - trailer]):
                     yield found
-            except (ValueError, LookupError, struct.error):
-                # What cannot be read ends the replay by itself.
-                return
         elif kind == TRANSACTION_PAYLOAD:
-            for inner in inner_events(data[at + HEADER_SIZE : at + size - trailer], _LONGEST):
-                yield from _marked(inner, 0, len(inner), 0)
+            with suppress(ValueError, LookupError):
+                for inner in inner_events(data[at + HEADER_SIZE : at + size - trailer], _LONGEST):
+                    yield from _marked(inner, 0, len(inner), 0)
         at += max(size, HEADER_SIZE)
 
 

@@ -127,7 +127,7 @@ def _needs(data: Buffer, span: tuple[int, int], trailer: int, packet: int) -> tu
             text = True
         elif kind == TRANSACTION_PAYLOAD:
             inside = data[at + HEADER_SIZE : at + size - trailer]
-            larger = uncompressed_size(inside) + _SPARE > packet
+            larger = _size_inside(inside) + _SPARE > packet
             large = large or larger
             # Only what is in doubt is opened.
             text = text or not larger or _has_text(inside)
@@ -138,6 +138,21 @@ def _needs(data: Buffer, span: tuple[int, int], trailer: int, packet: int) -> tu
     return large, text
 
 
+def _size_inside(payload: bytes) -> int:
+    try:
+        return uncompressed_size(payload)
+    except ValueError:  # The applier will say what is wrong with it.
+        return LARGEST
+
+
+def has_text(data: Buffer, span: tuple[int, int], trailer: int) -> bool:
+    """Tell whether the transaction has statements as text, or may have some that are compressed."""
+    return _needs(data, span, trailer, LARGEST)[1]
+
+
 def _has_text(payload: bytes) -> bool:
     inner = inner_events(payload, _SPARE)
-    return any(e[4] == QUERY and not events.query_text(e, 0, len(e)).startswith(_FRAME) for e in inner)
+    try:
+        return any(e[4] == QUERY and not events.query_text(e, 0, len(e)).startswith(_FRAME) for e in inner)
+    except (ValueError, LookupError):
+        return True

@@ -31,6 +31,7 @@ from zbackup.engines.mysql.recovery.replay import LogRange, applier_threads
 from zbackup.engines.mysql.recovery.replay_bounds import effective_stop, find_stop_behind_base, tables_outside
 from zbackup.engines.mysql.recovery.replication_source import replication_source
 from zbackup.engines.mysql.recovery.skip import Hole
+from zbackup.engines.mysql.recovery.unlogged import require_all_logged
 from zbackup.engines.mysql.recovery.verify_replay import (
     as_it_is,
     outcome,
@@ -243,6 +244,8 @@ class MysqlRecovery:
         span = LogRange(files=tuple(within), start=start, stop=point.stop, ends_file=ends_file, torn=torn)
         given = temporary.server.files.record.server
         steps = packets.steps_of(span, given)
+        with temporary.progressing():
+            require_all_logged(temporary.connection, span)
         progress.phase("replaying", how_many(point.transactions))
         if temporary.server.flavor == "mysql":
             relay = temporary.server.own.relay
