@@ -1,1 +1,6 @@
-"""SQL as text: the lexer of both dialects, and the one place that quotes."""
+"""SQL as text: the lexer of both dialects, and the one place that quotes names and texts. Pure.
+
+Statements that a server printed are taken apart by tokens, never by lines or regular expressions.
+
+Used by: engines.mysql. Read first: quoting; then lexer.
+"""
