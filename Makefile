@@ -16,7 +16,7 @@ REPEATED := tests/faults/test_snapshot_faults.py tests/platform/test_prune.py te
   tests/system/test_odd_servers_mysql.py
 REPEATED_HERE := tests/destinations/test_s3_archive_cut.py tests/destinations/test_s3_cut.py tests/destinations/test_s3_keep.py \
   tests/lab/selftest_binlog.py tests/lab/selftest_copy.py tests/lab/selftest_copy_mongo.py tests/lab/selftest_engines.py \
-  tests/lab/selftest_lock_recovery.py tests/lab/selftest_mongo.py tests/lab/selftest_servers.py
+  tests/lab/selftest_lock_recovery.py tests/lab/selftest_mongo.py tests/lab/selftest_replay.py tests/lab/selftest_servers.py
 
 .PHONY: install deb man setup demo demo-mongodb test test-slow mutants test-containers test-versions test-ansible check types units lab guest servers bench docs lock clean
 

@@ -25,6 +25,7 @@ from zbackup.model.moment import Moment
 from zbackup.model.recovery import Files, Recovered, ReplayRange
 from zbackup.model.target import BeforeTransaction
 from zbackup.model.transaction_name import Gtid
+from zbackup.model.unreplayable import Unreplayable
 
 OPTIONS = RestoreOptions(name="r1")
 ROWS = "/srv/clones/r1/0"
@@ -374,3 +375,32 @@ def test_of_a_foreign_snapshot_its_nearest_whole_backup_tells(
         None,
         "",
     )
+
+
+@pytest.mark.parametrize("lacking", [1, 2])
+def test_a_base_that_lacks_a_temporary_table_gives_way_to_an_older_one(
+    world: World, ctx: Context, monkeypatch: pytest.MonkeyPatch, lacking: int
+) -> None:
+    """The newest is passed over. Where none is left, or it was asked for by name, the restore refuses."""
+    backups = ctx.catalog().backups
+    bad = {b.record.backup for b in backups[-lacking:]}
+    examine = FakeRecovery.examine
+
+    def stopped(recovery: FakeRecovery, base: Any, *rest: Any) -> ReplayRange | None:
+        replay = examine(recovery, base, *rest)
+        assert replay
+        subject = Transaction(start="f:1", end="f:2", committed=world.now, gtid="0-1-2")
+        why = Unreplayable(subject, "it uses temporary tables of session 7", of_base=True)
+        return replace(replay, stopped=why) if base[0].backup in bad else replay
+
+    monkeypatch.setattr(FakeRecovery, "examine", stopped)
+    with pytest.raises(NotRecoverable, match="session 7"):
+        plan_restore(ctx, now(world), replace(OPTIONS, base=backups[-1].name))
+    if lacking == len(backups):
+        with pytest.raises(NotRecoverable, match="session 7"):
+            restore(ctx, now(world), OPTIONS)
+        return
+    plan = plan_restore(ctx, now(world), OPTIONS)
+    assert plan.base == backups[0] and "lacks temporary tables" in plan.reason
+    assert restore(ctx, now(world), OPTIONS).plan.base == backups[0]
+    assert restored(world, ctx)

@@ -19,12 +19,13 @@ QUOTING = {
     "literal": {SQL, MYSQL + "undo/reverse.py"},
     "key_literal": {COPY + "statements.py"},
     "quoted_name": {COPY + "tables.py"},
+    "given": {MYSQL + "server/settings.py"},
     "checked": {COPY + "definition.py"},
     "_word": {COPY + "tables.py", COPY + "creation.py", MYSQL + "clone/settling.py"},
     "_privilege": {MYSQL + "server/privileges.py"},
 }
 """Functions whose result is one token, or the tokens that were meant, whatever they are given. Two
-literals are of a column's value. The last two let only letters through."""
+literals are of a column's value. The last two let only letters through; `given` numbers, ON, OFF and listed words."""
 GIVEN = {
     MYSQL + "copy/plan_table.py": {"wish.where"},
     MYSQL + "copy/plan_rows.py": {"wish.where"},

@@ -64,7 +64,7 @@ def bring_back(
 ) -> "CopyReport | None":
     """Copy what is wished for out of what was restored, and destroy that.
 
-    Nothing is copied, and it stays, where local times in it may be others than production's were.
+    Nothing is copied, and it stays, where local times or rows in it may be others than production's were.
     """
     if wish is None:
         return None
@@ -72,10 +72,11 @@ def bring_back(
     from zbackup.cli.copy import confirmed
     from zbackup.jobs.copy.after_restore import command_for, copy_and_destroy
 
-    if report.recovered.other_zone:
+    if report.recovered.other_zone or report.recovered.other_settings:
         name = report.clone.name
+        what = "local times" if report.recovered.other_zone else "rows"
         ctx.progress.note(
-            f"nothing is copied into production, as local times in {name} may be others than they were, "
+            f"nothing is copied into production, as {what} in {name} may be others than they were, "
             f"and {name} is kept: {command_for(name, wish)} goes on when they were looked at"
         )
         return None

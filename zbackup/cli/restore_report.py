@@ -9,7 +9,7 @@ from zbackup.cli import json_shapes, tables
 from zbackup.cli.output import plain
 from zbackup.jobs.restore.make_plan import RestorePlan
 from zbackup.jobs.restore.restore import RestoreReport
-from zbackup.model.errors import ClockAccepted, OtherZone
+from zbackup.model.errors import ClockAccepted, OtherSettings, OtherZone
 from zbackup.model.log import ClusterTime, Transaction, how_many
 from zbackup.model.moment import Moment, local_text
 from zbackup.model.progress import Phase
@@ -44,8 +44,11 @@ def exit_status(done: RestorePlan | RestoreReport) -> int:
     """Tell the status of a restore that is made, or planned, and not surely what was asked for; else 0."""
     if done.clock_accepted:
         return ClockAccepted.exit_status
-    other_zone = isinstance(done, RestoreReport) and done.recovered.other_zone
-    return OtherZone.exit_status if other_zone else 0
+    if not isinstance(done, RestoreReport):
+        return 0
+    if done.recovered.other_zone:
+        return OtherZone.exit_status
+    return OtherSettings.exit_status if done.recovered.other_settings else 0
 
 
 def plan_shape(asked: Asked, plan: RestorePlan) -> dict[str, Any]:
@@ -66,6 +69,7 @@ def report_shape(asked: Asked, report: RestoreReport) -> dict[str, Any]:
                 "base_exact": recovered.base_exact,
             },
             "other_zone": recovered.other_zone or None,
+            "other_settings": recovered.other_settings or None,
             "socket": report.socket,
             "port": report.clone.port or None,
             "read_only": report.clone.read_only,
@@ -157,6 +161,8 @@ def render_report(asked: Asked, report: RestoreReport) -> str:
     remarks = _remarks(asked, report.plan, report.replay)
     if report.recovered.other_zone:
         remarks.append(f"warning: {report.recovered.other_zone}")
+    if report.recovered.other_settings:
+        remarks.append(f"warning: {report.recovered.other_settings}")
     text = _sheet(f"Restored {headline(asked)}", rows, remarks)
     return f"{text}\n\nConnect with:\n  {report.connect}"
 

@@ -263,6 +263,12 @@ class OtherZone(ZbackupError):
     exit_status = 18
 
 
+class OtherSettings(ZbackupError):
+    """The restore was made, with settings not the original's: rows in it may be others."""
+
+    exit_status = 19
+
+
 class MaskingFailed(ZbackupError):
     """A dev clone could not be masked: it was destroyed, or is kept where nobody reaches it."""
 

@@ -167,7 +167,8 @@ class Recovered:
     `base_exact` says that it was checked that the base was exactly (not only at least) what was recorded.
     `replay` is what was applied, from an engine that could not tell before, and `clock_accepted` that its log
     could have ended elsewhere, too. `other_zone` is why local times that were replayed may be others, ""
-    where they are not. `member` is what it is in a sharded cluster; None outside of one.
+    where they are not, and `other_settings` why statements may have given something else. `member` is what it
+    is in a sharded cluster; None outside of one.
     """
 
     last_applied: Transaction | None
@@ -178,6 +179,7 @@ class Recovered:
     replay: ReplayRange | None = None
     clock_accepted: bool = False
     other_zone: str = ""
+    other_settings: str = ""
     member: Membership | None = None
 
 

@@ -13,10 +13,12 @@ MOST: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Unreplayable:
-    """A transaction that cannot be replayed on a clone, and why, in a clause."""
+    """A transaction that cannot be replayed on a clone, and why, in a clause. `of_base`: from an older base
+    it can be, perhaps."""
 
     transaction: Transaction
     why: str
+    of_base: bool = False
 
     @property
     def named(self) -> str:

@@ -108,12 +108,15 @@ def test_nothing_is_copied_where_local_times_may_be_others(monkeypatch: pytest.M
     said: list[str] = []
     ctx: Any = SimpleNamespace(progress=SimpleNamespace(note=said.append), clock=SystemClock())
     monkeypatch.setattr(after_restore, "copy_and_destroy", lambda *_: DONE)
-    recovered = SimpleNamespace(other_zone="")
+    recovered = SimpleNamespace(other_zone="", other_settings="")
     report: Any = SimpleNamespace(recovered=recovered, clone=SimpleNamespace(name="good"))
     assert restore_copy.bring_back(ctx, report, WISH, yes=True) is DONE and not said
     recovered.other_zone = "the original's own time zone is another one on this host"
     assert restore_copy.bring_back(ctx, report, WISH, yes=True) is None
     assert "good is kept: zbackup copy good shop.orders goes on" in said[0]
+    recovered.other_zone, recovered.other_settings = "", "max_sort_length is 4 and was 9"
+    assert restore_copy.bring_back(ctx, report, WISH, yes=True) is None
+    assert "rows in good may be others" in said[1]
 
 
 @pytest.mark.parametrize(("changed", "yes", "looks"), [(False, True, 0), (False, False, 1), (True, True, 1)])

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from zbackup.catalog.local import Catalog
@@ -18,7 +18,7 @@ from zbackup.jobs.restore.log_source import (
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.preconditions import require_usable
 from zbackup.model.backup import Backup
-from zbackup.model.errors import NotRecoverable
+from zbackup.model.errors import NotRecoverable, Refused
 from zbackup.model.log import ClusterTime
 from zbackup.model.moment import Moment, local_text
 from zbackup.model.recovery import LeftOut, ReplayRange
@@ -42,6 +42,9 @@ from zbackup.plan.recovery.recovery import (
     require_whole_log,
 )
 from zbackup.plan.recovery.window import recovery_window
+
+MOST_OLDER = 10
+"""Older bases that are looked at, at most, where one lacks what the log needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,13 +123,16 @@ def make_plan(
     require_usable(ctx, choice)
     if serving := options.serving:
         ctx.recovery.check_serving(base.record, serving)
-    sources = (log,) if log else (choice.log, *choice.others)
+    sources = _sources(choice, log)
     if choice.as_it_is:
         found = Examined(log or base, nothing_replayed(target.at), ())
     elif stop is None:
         raise AssertionError(f"{target} was not searched for")
     else:
         found = examined(ctx, catalog, (backups, base, sources), stop)
+        if _needs_older(found) and not options.base:
+            choice, found = _from_older(ctx, catalog, (backups, log), (target, stop), (choice, found))
+            base, sources = choice.base, _sources(choice, log)
         require_undisputed(ctx, found.replay, stop)
         require_replayable(ctx, found.replay)
     return RestorePlan(
@@ -145,6 +151,41 @@ def make_plan(
         as_it_is=choice.as_it_is,
         others=found.others,
     )
+
+
+def _sources(choice: RecoveryPlan, log: Backup | None) -> tuple[Backup | None, ...]:
+    return (log,) if log else (choice.log, *choice.others)
+
+
+def _needs_older(found: Examined) -> bool:
+    return bool(found.replay and found.replay.stopped and found.replay.stopped.of_base)
+
+
+def _from_older(
+    ctx: Context,
+    catalog: Catalog,
+    known: tuple[Sequence[Backup], Backup | None],
+    wanted: tuple[RestoreTarget, Stop],
+    first: tuple[RecoveryPlan, Examined],
+) -> tuple[RecoveryPlan, Examined]:
+    """The plan from the newest of the older bases that has what the first lacks; the first if none has it.
+
+    `known` are all backups, and the one whose log is to be read.
+    """
+    (backups, log), (target, stop) = known, wanted
+    began = first[0].base.record.as_of_or_taken
+    older = [b for b in backups if b.record.purpose == "base" and b.record.as_of_or_taken < began]
+    for base in sorted(older, key=lambda b: b.record.as_of_or_taken, reverse=True)[:MOST_OLDER]:
+        try:
+            choice = choose(ctx, backups, target, base.name)
+            require_usable(ctx, choice)
+            found = examined(ctx, catalog, (backups, base, _sources(choice, log)), stop)
+        except (NotRecoverable, Refused):
+            continue
+        if choice.base == base and not _needs_older(found):
+            why = f"{choice.reason}; what is newer lacks temporary tables that the log uses"
+            return replace(choice, reason=why), found
+    return first
 
 
 def choose(ctx: Context, backups: Sequence[Backup], target: RestoreTarget, base: str) -> RecoveryPlan:

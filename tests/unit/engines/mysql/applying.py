@@ -15,10 +15,12 @@ from typing import Any, cast
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import check_events, transactions
 from zbackup.engines.mysql.clone.server_options import OwnPaths
+from zbackup.engines.mysql.server.connection import StatementFailed
 from zbackup.model.progress import Silent
 from zbackup.model.recovery import Files, Serving
 
 _FROM = re.compile(r"RELAY_LOG_FILE = '(?P<file>[^']+)', RELAY_LOG_POS = (?P<offset>\d+)")
+_SETTING = re.compile(r"SET GLOBAL (\w+) = (.*)")
 _EVENTS = "information_schema.EVENTS"
 
 
@@ -60,6 +62,12 @@ class Applying:
     says: LogPosition | None = None
     """Where it says that it is, whatever it did."""
     flavor: str = "mysql"
+    variables: dict[str, str] = field(default_factory=dict)
+    """Its global variables; what is set is noted here."""
+    columns: int = 0
+    """How many each of its tables has; 0: it has none."""
+    fixed: tuple[str, ...] = ()
+    """Those that cannot be set."""
     _next: str = ""
     _begin: tuple[str, int] = ("", 0)
 
@@ -124,7 +132,11 @@ class Applying:
 
     def execute(self, statement: str) -> None:
         self.did.append(statement)
-        if found := _FROM.search(statement):
+        if found := _SETTING.fullmatch(statement):
+            if found[1] in self.fixed:
+                raise StatementFailed("it is a read only variable", 1238)
+            self.variables[found[1]] = found[2].strip("'")
+        elif found := _FROM.search(statement):
             place = found["file"], int(found["offset"])
             if statement.startswith("CHANGE REPLICATION"):
                 self._begin = place
@@ -166,11 +178,19 @@ class Applying:
             return {"there": int(found[1] in there)}
         if statement == "SELECT @@global.gtid_executed AS gtid":
             return {"gtid": ",".join(there)}
+        if "information_schema.COLUMNS" in statement:
+            return {"n": self.columns}
         if "CONVERT_TZ" in statement:
             return {"offsets": " ".join(["3600"] * statement.count("CONVERT_TZ"))}
         raise AssertionError(statement)
 
     def rows(self, statement: str, _: object = ()) -> list[dict[str, Any]]:
+        if statement == "SHOW GLOBAL VARIABLES":
+            return [{"Variable_name": name, "Value": value} for name, value in self.variables.items()]
+        if "information_schema.TABLES" in statement:
+            return [{"kind": "BASE TABLE"}] if self.columns else []
+        if "information_schema.STATISTICS" in statement:
+            return []
         if statement == "SHOW REPLICA STATUS":
             return [self._channel(name) for name in self.channels]
         if statement.startswith("XA RECOVER"):

@@ -54,6 +54,9 @@ class ApplyingMariaDB(Applying):
             self.channels.remove(found[1])
         elif statement.startswith("SET GLOBAL slave_net_timeout = "):
             self.timeout = statement.rpartition(" ")[2]
+        elif statement.startswith("SET GLOBAL"):
+            self.did.pop()
+            super().execute(statement)
 
     def _replicate(self, until: LogPosition) -> None:
         self.followed = int(self.timeout)

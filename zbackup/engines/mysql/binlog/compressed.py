@@ -42,6 +42,20 @@ def inner_events(body: bytes, most: int = LARGEST + HEADER_SIZE) -> Iterator[byt
         raise ValueError(f"compressed events cannot be opened: {broken}") from broken
 
 
+def uncompressed_size(body: bytes) -> int:
+    """How many bytes of events a transaction payload event holds, given as for inner_events; LARGEST where it
+    does not tell."""
+    at = 0
+    while True:
+        field, at = _number(body, at)
+        if field == _END:
+            return LARGEST
+        length, at = _number(body, at)
+        if field == _UNCOMPRESSED:
+            return _number(body, at)[0]
+        at += length
+
+
 def _payload_header(body: bytes) -> tuple[int, int]:
     """Tell how it is compressed, and where the compressed bytes begin."""
     compression, at = _ZSTD, 0

@@ -96,7 +96,7 @@ class Contents:
             events=self.events,
             size=size,
             text="; ".join(map(_as_shown, self.said))[:_SHOWN],
-            logged="; ".join(text for text, _ in self.said)[:_SHOWN],
+            logged=self.logged,
             thread=self.thread,
             user=self.user,
             by_text=self.by_text,
@@ -104,6 +104,11 @@ class Contents:
             stops_replay=self.stops,
             renames=self.renames,
         )
+
+    @property
+    def logged(self) -> str:
+        """The statements as they were logged."""
+        return "; ".join(text for text, _ in self.said)[:_SHOWN]
 
     def statements(self) -> list[str]:
         """The statements for people who ask for rows: those of the server's own tables, and all that change

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from zbackup.engines.mysql.server import plugins
+from zbackup.engines.mysql.server import plugins, settings
 from zbackup.model.recovery import NO_LIMITS, Limits
 
 # Recorded variables that are given on unchanged when they have a value.
@@ -61,10 +61,11 @@ KEPT = (
     # With another one MariaDB writes all pages to its files and makes the log again before it lets anybody in
     # (MariaDB manual, innodb_log_file_size).
     "innodb_log_file_size",
+    "innodb_autoinc_lock_mode",
+    "innodb_native_foreign_keys",
+    "innodb_rollback_on_timeout",
+    "ft_query_expansion_limit",
 )
-# What a statement gives can depend on these, and the log does not carry them (MySQL manual, "Replication and
-# Variables").
-REPEATED = ("group_concat_max_len", "div_precision_increment", "default_week_format", "max_heap_table_size")
 # Where the server's own files are: only taken over while they exist on this host.
 INSTALLED = ("basedir", "plugin_dir", "character_sets_dir", "lc_messages_dir")
 MAY_BE_EMPTY = ("sql_mode", "old_mode")
@@ -133,7 +134,7 @@ class Shape:
 
 def arguments(flavor: str, recorded: Mapping[str, str], own: OwnPaths, shape: Shape) -> list[str]:
     """All options, without the program. `recorded` is Record.server."""
-    options = {name: recorded[name] for name in (*KEPT, *REPEATED) if _worth_keeping(flavor, recorded, name)}
+    options = {name: recorded[name] for name in KEPT if _worth_keeping(flavor, recorded, name)}
     if options.get("innodb_flush_method", "").startswith("O_DIRECT"):
         options["innodb_flush_method"] = BUFFERED
     options |= {n: recorded[n] for n in INSTALLED if recorded.get(n) and _is_there(Path(recorded[n]))}
@@ -150,6 +151,9 @@ def arguments(flavor: str, recorded: Mapping[str, str], own: OwnPaths, shape: Sh
         # Where the applier keeps the files of LOAD DATA; nobody's SELECT INTO OUTFILE may reach further.
         "secure-file-priv": str(own.scratch),
     }
+    # What a statement gives can depend on these, and the log does not carry them (MySQL manual, "Replication
+    # and Variables"). A server of another release may have one no more: it is "loose".
+    options |= {f"loose-{n}": v for n in sorted(recorded) if (v := settings.option(n, recorded[n]))}
     if recorded.get("time_zone", "SYSTEM") != "SYSTEM":
         options["default-time-zone"] = recorded["time_zone"]
     options |= _network(shape)

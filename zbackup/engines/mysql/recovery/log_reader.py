@@ -9,6 +9,7 @@ from pathlib import Path
 from zbackup.engines.mysql.binlog.find_unreplayable import LIVE, find_unreplayable
 from zbackup.engines.mysql.binlog.position import LogPosition, described
 from zbackup.engines.mysql.binlog.reader import begun
+from zbackup.engines.mysql.binlog.temporary_tables import find_foreign
 from zbackup.engines.mysql.plain_log.plain_log import PlainLog, require_current
 from zbackup.engines.mysql.recovery.as_of import latest_certain, reach, reach_without_log, scan
 from zbackup.engines.mysql.recovery.covered_log import (
@@ -30,6 +31,7 @@ from zbackup.engines.mysql.recovery.replay_bounds import (
 )
 from zbackup.engines.mysql.recovery.verify_replay import end_found, require_recorded_end
 from zbackup.engines.mysql.server.plugins import lacking
+from zbackup.engines.mysql.server.server_facts import newest_thread
 from zbackup.model.anchors import Anchor
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import NotRecoverable
@@ -140,7 +142,15 @@ class MysqlLogReader:
         if isinstance(stop, Time) and point.last_applied is None:
             _require_no_standstill(base.record, start, covered_files(*log), stop.at)
         lacks = partial(lacking, recorded=base[0].server)
-        stops = find_unreplayable(covered_files(*log), start, point.stop, lacking=lacks)
+        files = covered_files(*log)
+        stops = find_unreplayable(files, start, point.stop, lacking=lacks)
+        newest, mysql = newest_thread(base.record), base.record.engine == "mysql"
+        foreign = find_foreign(
+            files, (start, point.stop), lambda: covered_files(*base), newest, drops_fail=mysql
+        )
+        stops = sorted(
+            (*stops, *filter(None, [foreign])), key=lambda s: LogPosition.parse(s.transaction.start)
+        )
         return ReplayRange(
             last_applied=described(point.last_applied),
             first_skipped=described(point.first_skipped),

@@ -17,6 +17,7 @@ from zbackup.engines.mysql.plain_log.plain_log import PLAIN_LOG
 from zbackup.engines.mysql.recovery import (
     in_doubt,
     memory_tables,
+    packets,
     replay_mariadb,
     replay_mysql,
     replay_remarks,
@@ -25,10 +26,12 @@ from zbackup.engines.mysql.recovery.added_log import add_log
 from zbackup.engines.mysql.recovery.adopt import adopt, forget_replication
 from zbackup.engines.mysql.recovery.check_tables import check_tables
 from zbackup.engines.mysql.recovery.covered_log import covered_files, end_of, is_readable
+from zbackup.engines.mysql.recovery.given_settings import GivenSettings, give_later
 from zbackup.engines.mysql.recovery.replay import LogRange, applier_threads
 from zbackup.engines.mysql.recovery.replay_bounds import effective_stop, find_stop_behind_base, tables_outside
 from zbackup.engines.mysql.recovery.replication_source import replication_source
 from zbackup.engines.mysql.recovery.skip import Hole
+from zbackup.engines.mysql.recovery.unlogged import require_all_logged
 from zbackup.engines.mysql.recovery.verify_replay import (
     as_it_is,
     outcome,
@@ -119,6 +122,7 @@ class MysqlRecovery:
                 require_recorded_state(temporary.connection, base.record, base_files[-1])
                 forget_replication(server.flavor, temporary.connection)
                 doubtful = in_doubt.prepared(server.flavor, temporary.connection)
+                given = GivenSettings.give(temporary.connection, base.record.server)
             start = end_of(base.record, base.where, base_files)
             stop = effective_stop(base.record.engine, stop)
             point = find_stop_behind_base(start, base_files, BackupFiles(log.record, log.where), stop)
@@ -126,11 +130,14 @@ class MysqlRecovery:
             other = _other_zone(temporary, base, progress) if point.transactions else ""
             aside = memory_tables.set_aside(temporary.connection, base.record, temporary.progressing)
             with aside, hole.explained() if hole else nullcontext():
-                self._replay(temporary, log, start, point, progress, hole=hole)
+                steps = self._replay(temporary, log, start, point, progress, hole=hole)
+            doubt = given.doubt(log.record.server, steps, progress)
             progress.phase("verifying", f"that it ends at {point.stop}")
             with temporary.progressing():
-                recovered = replace(outcome(temporary.connection, base.record, point), other_zone=other)
+                recovered = outcome(temporary.connection, base.record, point)
+                recovered = replace(recovered, other_zone=other, other_settings=doubt)
                 replay_remarks.tell(temporary.connection, server.flavor, progress, doubtful)
+                give_later(temporary.connection, base.record.server)
             progress.phase("handing over")
         return recovered
 
@@ -147,6 +154,8 @@ class MysqlRecovery:
             with temporary.progressing():
                 recovered = as_it_is(temporary.connection, base.record, base.where, files)
                 forget_replication(server.flavor, temporary.connection)
+                GivenSettings.give(temporary.connection, base.record.server)
+                give_later(temporary.connection, base.record.server)
                 replay_remarks.tell(temporary.connection, server.flavor, progress)
             progress.phase("handing over")
         return recovered
@@ -218,9 +227,9 @@ class MysqlRecovery:
         progress: Progress,
         *,
         hole: Hole | None,
-    ) -> None:
+    ) -> packets.Steps:
         if not point.transactions:
-            return
+            return packets.NONE
         files = covered_files(log.record, log.where)
         within = [
             f for f in files if start.sequence <= LogPosition.of(f.name, 0).sequence <= point.stop.sequence
@@ -233,6 +242,10 @@ class MysqlRecovery:
                 progress.note(f"{file.name} ends within an event, at {end}: what is behind it is left out")
                 torn[file.name] = end
         span = LogRange(files=tuple(within), start=start, stop=point.stop, ends_file=ends_file, torn=torn)
+        given = temporary.server.files.record.server
+        steps = packets.steps_of(span, given)
+        with temporary.progressing():
+            require_all_logged(temporary.connection, span)
         progress.phase("replaying", how_many(point.transactions))
         if temporary.server.flavor == "mysql":
             relay = temporary.server.own.relay
@@ -243,15 +256,17 @@ class MysqlRecovery:
             if hole:
                 hole.fill(temporary.connection)
             with temporary.progressing() as told:
-                replay_mysql.replay(temporary.connection, span, relay, progress, told)
-            return
+                replay_mysql.replay(temporary.connection, span, steps.steps, relay, progress, told)
+            return steps
         recorded, version = log.record.server, log.record.server_version
-        for stretch in hole.around(span) if hole else (span,):
+        stretches = hole.around(span) if hole else (span,)
+        for stretch, packet in (part for each in stretches for part in packets.parts(each, given)):
             with (
                 replication_source(temporary.process, stretch, recorded, version) as source,
                 temporary.progressing() as told,
             ):
-                replay_mariadb.replay(temporary.connection, source, stretch, progress, told)
+                replay_mariadb.replay(temporary.connection, source, stretch, packet, progress, told)
+        return steps
 
 
 def _tell_of_plugins(base: Files, progress: Progress) -> None:

@@ -30,15 +30,17 @@ def replay(
     connection: Connection,
     source: ReplicationSource,
     log: LogRange,
+    packet: int,
     progress: Progress,
     told: Callable[[object], None],
 ) -> None:
-    """Apply the range from the source; `told` as for follow.
+    """Apply the range from the source, with this max_allowed_packet; `told` as for follow.
 
     Raise VerificationFailed if it fails or does not stop where it must.
     """
     # When all is sent, nothing comes for as long as it takes to apply it.
     connection.execute(f"SET GLOBAL slave_net_timeout = {PATIENCE_S}")
+    connection.execute(f"SET GLOBAL slave_max_allowed_packet = {packet}")
     connection.execute(
         f"CHANGE MASTER TO MASTER_HOST = {literal(LOOPBACK)}, MASTER_PORT = {source.port}, "
         f"MASTER_USER = {literal(source.user)}, MASTER_PASSWORD = {literal(source.password)}, "

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from zbackup.engines.mysql.binlog.position import LogPosition
+from zbackup.engines.mysql.recovery.packets import Step
 from zbackup.engines.mysql.recovery.replay import Applier, LogRange, follow
 from zbackup.engines.mysql.server.connection import Connection, whole_number
 from zbackup.engines.mysql.sql.quoting import literal
@@ -84,11 +85,12 @@ def _room() -> Iterator[None]:
 def replay(
     connection: Connection,
     log: LogRange,
+    steps: Sequence[Step],
     relay: Path,
     progress: Progress,
     told: Callable[[object], None],
 ) -> None:
-    """Apply the range; `relay` is the server's relay log directory, `told` as for follow.
+    """Apply the range in steps; `relay` is the server's relay log directory, `told` as for follow.
 
     Raise VerificationFailed if it fails, and DatabaseError where there is no room for it.
     """
@@ -104,11 +106,14 @@ def replay(
         f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'none', SOURCE_USER = 'none', "
         f"RELAY_LOG_FILE = {literal(str(log.files[0]))}, RELAY_LOG_POS = {log.start.offset} {channel}"
     )
-    connection.execute(
-        f"START REPLICA SQL_THREAD UNTIL RELAY_LOG_FILE = {literal(log.stop.file)}, "
-        f"RELAY_LOG_POS = {log.stop.offset} {channel}"
-    )
-    follow(lambda: applier_state(connection), log, progress, told)
+    for step in steps:
+        connection.execute(f"SET GLOBAL replica_max_allowed_packet = {step.packet}")
+        connection.execute(
+            f"START REPLICA SQL_THREAD UNTIL RELAY_LOG_FILE = {literal(step.stop.file)}, "
+            f"RELAY_LOG_POS = {step.stop.offset} {channel}"
+        )
+        part = replace(log, stop=step.stop, ends_file=step.ends_file)
+        follow(lambda: applier_state(connection), part, progress, told)
     connection.execute(f"RESET REPLICA ALL {channel}")
 
 

@@ -11,7 +11,7 @@ from zbackup.engines.mysql.server.connection import Connection, NamedRow, Statem
 from zbackup.engines.mysql.server.directories import data_paths
 from zbackup.engines.mysql.server.keyring import component
 from zbackup.engines.mysql.server.plugins import plugins
-from zbackup.engines.mysql.server.server_facts import recorded
+from zbackup.engines.mysql.server.server_facts import THREAD, recorded
 from zbackup.engines.mysql.server.status import Dialect, channels, dialect, log_status, require_answering
 from zbackup.engines.mysql.server.tuning import tuning
 from zbackup.model.server import ServerFacts
@@ -46,10 +46,11 @@ def inspect(connection: Connection) -> ServerFacts:
         data_paths=data_paths(variables, is_replica=bool(replication), outside=_outside(connection, server)),
         position=str(log.position or ""),
         gtid=log.gtid,
-        server=recorded(variables, encryption)
+        server=recorded(variables, encryption, _changed(connection, server))
         | plugins(connection, server, variables)
         | _keyring_file(keyring)
-        | _zone(connection),
+        | _zone(connection)
+        | {THREAD: str(connection.one("SELECT CONNECTION_ID() AS id")["id"])},
         non_transactional=_some_tables(connection, tuple(torn)),
         non_transactional_count=sum(torn.values()),
         blockers=assess.blockers(server, variables, log, replication),
@@ -63,6 +64,24 @@ def _variables(connection: Connection) -> dict[str, str]:
     rows = connection.rows(asked) + connection.rows("SHOW GLOBAL STATUS LIKE 'Innodb_redo_log_enabled'")
     rows += connection.rows("SHOW GLOBAL STATUS LIKE 'Rpl\\_semi\\_sync\\_%'")
     return NamedRow(asked, {str(row["Variable_name"]): str(row["Value"]) for row in rows})
+
+
+def _changed(connection: Connection, server: Dialect) -> frozenset[str] | None:
+    """The names of the variables that were set by anybody; None where the server does not tell."""
+    if server.flavor == "mariadb":
+        query = (
+            "SELECT VARIABLE_NAME AS name FROM information_schema.SYSTEM_VARIABLES "
+            "WHERE GLOBAL_VALUE_ORIGIN NOT IN ('COMPILE-TIME', 'AUTO')"
+        )
+    else:
+        query = (
+            "SELECT VARIABLE_NAME AS name FROM performance_schema.variables_info "
+            "WHERE VARIABLE_SOURCE <> 'COMPILED'"
+        )
+    try:
+        return frozenset(str(row["name"]).lower() for row in connection.rows(query))
+    except StatementFailed:  # A server of before 8.0, or an account without that privilege.
+        return None
 
 
 def _identity(server: Dialect, variables: Mapping[str, str]) -> str:

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from zbackup.config.zone import host_zone
 from zbackup.engines.mysql.binlog.files import find_index
+from zbackup.engines.mysql.server import settings
 from zbackup.engines.mysql.server.system_zone import LOCALTIME
 from zbackup.model.errors import Refused
 from zbackup.model.moment import zone_named
+from zbackup.model.record import Record
 from zbackup.proc import secure_files
 
 # Variables that a server on a clone is started with, or is compared by. Those a server does not have are
@@ -100,13 +102,28 @@ DIRECTORIES = (
 )
 
 
-def recorded(variables: Mapping[str, str], encryption: str) -> dict[str, str]:
-    """The variables above, and facts of this machine: `uid` and `gid` own the files, `mysqld` is the
+THREAD = "newest_thread"
+"""In Record.server: the number of the newest session when the server was asked."""
+
+
+def newest_thread(record: Record) -> int | None:
+    """No session had a higher number when the backup was taken, but for some that had just begun; None where
+    that is not known. A replica logs the numbers that sessions had at its source."""
+    said = record.server.get(THREAD, "")
+    return int(said) if said.isdecimal() and len(said) <= 20 and record.role != "replica" else None
+
+
+def recorded(
+    variables: Mapping[str, str], encryption: str, changed: frozenset[str] | None = None
+) -> dict[str, str]:
+    """The variables above, those `changed` from what the program has built in (None: not known) as far as a
+    recovered server is given them, and facts of this machine: `uid` and `gid` own the files, `mysqld` is the
     program ("" if unknown), `TZ` its environment's time zone, `localtime` the zone that it has without one.
 
     `encryption` says what is encrypted and by which keyring, "" when nothing is.
     """
-    facts = {name: variables[name] for name in VARIABLES if name in variables}
+    facts = settings.changed(variables, frozenset(variables) if changed is None else changed)
+    facts |= {name: variables[name] for name in VARIABLES if name in variables}
     # The index is shown as it was given: where that is relative, it is so to the data directory.
     datadir = Path(variables["datadir"])
     facts |= {name: str((datadir / facts[name]).resolve()) for name in FOUND_AGAIN if facts.get(name)}

@@ -73,11 +73,10 @@ class ReferringRows:
                 continue
             if step.after and all(reverse.same(c, step.before[n], step.after[n]) for c, n in own):
                 continue
-            literals = [
-                reverse.literal(column, value) for (column, _), value in zip(own, values, strict=True)
-            ]
-            pairs = zip((parent for _, parent in key.columns), literals, strict=True)
-            where = " AND ".join(f"{identifier(parent)} = {literal}" for parent, literal in pairs)
+            where = " AND ".join(
+                f"{identifier(parent)} = {reverse.literal(column, value)}"
+                for (_, parent), (column, _), value in zip(key.columns, own, values, strict=True)
+            )
             query = f"SELECT 1 FROM {quoted_name(key.parent)} WHERE {where} LIMIT 1"
             canonical = tuple(reverse.canonical(c, v) for (c, _), v in zip(own, values, strict=True))
             found.append(

@@ -1,0 +1,349 @@
+"""A replay gives what production had, whatever its settings and sessions were: real servers, from copies.
+
+Needs root and no ZFS; run with pytest by name.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+
+from tests.lab import servers
+from tests.lab.lock_holder import engine
+from tests.lab.mysql_fixture import DatabaseServer, Settings
+from tests.lab.repeats import some
+from tests.lab.servers.templates import DAEMON
+from tests.unit.engines.mysql.applying import Notes
+from zbackup.config.lock import Lock
+from zbackup.config.recovery import Recovery as RecoveryTable
+from zbackup.engines.mysql.recovery.log_reader import MysqlLogReader
+from zbackup.engines.mysql.recovery.recover import MysqlRecovery
+from zbackup.model.backup import BackupFiles
+from zbackup.model.errors import Refused
+from zbackup.model.record import Record
+from zbackup.model.recovery import Files, Recovered, ReplayRange, Serving, process_note
+from zbackup.model.relocation import Relocation
+from zbackup.model.target import WholeLog
+
+Backup = tuple[Record, Path]
+FLAVOURS = ["mysql-9.7", "mariadb-10.11", "mariadb-11.8"]
+KINDS = Path(__file__).parents[1] / "unit/engines/mysql/global_variables.txt"
+
+
+class World:
+    """A server whose files are copied while it stands still, and what is recovered from the copies."""
+
+    def __init__(self, flavour: str, home: Path, *options: str) -> None:
+        self.flavour, self.home = flavour, home
+        settings = Settings(flavour=flavour, datadir=home / "db", run_dir=home / "run", options=options)
+        self.server = DatabaseServer(settings)
+        self.datadir = settings.datadir
+        self.count = 0
+        self.served: list[Path] = []
+        self.progress = Notes()
+
+    def session(self, socket: Path | None = None) -> "pymysql.Connection[Any]":
+        return pymysql.connect(
+            unix_socket=str(socket or self.server.settings.socket), user="root", autocommit=True
+        )
+
+    def backup(self) -> Backup:
+        """All files, as a snapshot would have them, and their record."""
+        lock = Lock.model_construct(kind="ftwrl", wait=5, hold=60.0)
+        asked = engine(self.server.settings.socket, self.server.settings.run_dir, lock)
+        self.count += 1
+        copy = self.home / f"backup{self.count}"
+        with self.session() as session:
+            said(session, "FLUSH TABLES WITH READ LOCK")
+            facts = asked.inspect()
+            os.kill(self.server.pid, signal.SIGSTOP)
+            try:
+                subprocess.run(["cp", "-a", str(self.datadir), str(copy)], check=True)
+            finally:
+                os.kill(self.server.pid, signal.SIGCONT)
+            said(session, "UNLOCK TABLES")
+        record = Record(
+            backup=copy.name,
+            instance="lab",
+            engine=facts.flavor,
+            members=(("lab/db", str(self.datadir)),),
+            taken=datetime.now(UTC),
+            lock="ftwrl",
+            server_uuid=facts.server_uuid,
+            server_version=facts.version,
+            role=facts.role,
+            position=facts.position,
+            gtid=facts.gtid,
+            server=dict(facts.server),
+        )
+        return record, copy
+
+    def restore(self, base: Backup, log: Backup) -> Recovered:
+        """Recover and serve it: see recovered()."""
+        first, second = self._clone(base), self._clone(log)
+        first = replace(first, beside=(second.home, first.home))
+        program = str(servers.path(self.flavour) / "bin" / DAEMON[self.server.settings.kind])
+        table = RecoveryTable.model_validate({"server": [program], "memory": "64MiB"})
+        recovery = MysqlRecovery(flavor=first.record.engine, table=table)
+        self.served.append(first.run)
+        return recovery.recover(first, second, END, Serving(), self.progress)
+
+    def recovered(self) -> "pymysql.Connection[Any]":
+        return self.session(self.served[-1] / "mysqld.sock")
+
+    def examine(self, base: Backup, log: Backup) -> ReplayRange:
+        files = [BackupFiles(record, self._where(copy)) for record, copy in (base, log)]
+        return MysqlLogReader(flavor=base[0].engine).examine(files[0], files[1], END)
+
+    def _clone(self, backup: Backup) -> Files:
+        record, copy = backup
+        self.count += 1
+        home = self.home / f"clone{self.count}"
+        subprocess.run(["cp", "-a", str(copy), str(home)], check=True)
+        run = self.home / f"r{self.count}"
+        return Files(record=record, where=self._where(home), home=home, run=run, hide=())
+
+    def _where(self, copy: Path) -> Relocation:
+        return Relocation(((str(self.datadir), str(copy)),))
+
+    def end(self) -> None:
+        for run in self.served:
+            with suppress(FileNotFoundError, ProcessLookupError):
+                os.kill(int(process_note(run).read_text().split()[0]), signal.SIGKILL)
+
+
+END = WholeLog(datetime(2100, 1, 1, tzinfo=UTC) - timedelta(days=1))
+
+
+def said(session: "pymysql.Connection[Any]", *statements: str) -> tuple[tuple[Any, ...], ...]:
+    """The rows of the last."""
+    with session.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+        return tuple(cursor.fetchall())
+
+
+@pytest.fixture(params=some(FLAVOURS, *FLAVOURS[:2]))
+def flavour(request: pytest.FixtureRequest) -> str:
+    servers.ensure([request.param])
+    return str(request.param)
+
+
+@pytest.fixture
+def world(flavour: str, request: pytest.FixtureRequest) -> Iterator[World]:
+    home = Path(tempfile.mkdtemp(prefix="zr", dir="/tmp"))
+    home.chmod(0o755)
+    made = World(flavour, home, *getattr(request, "param", ()))
+    try:
+        with made.server:
+            yield made
+    finally:
+        made.end()
+        shutil.rmtree(home)
+
+
+def variables(session: "pymysql.Connection[Any]") -> dict[str, str]:
+    """The kind of each global variable: see test_settings.LINES."""
+    there = {str(row[0]) for row in said(session, "SHOW GLOBAL VARIABLES")}
+    if said(session, "SELECT VERSION()")[0][0].find("MariaDB") > 0:
+        rows = said(
+            session, "SELECT VARIABLE_NAME, VARIABLE_TYPE, READ_ONLY FROM information_schema.SYSTEM_VARIABLES"
+        )
+        kinds = {name.lower(): "FIXED" if fixed == "YES" else kind for name, kind, fixed in rows}
+    else:
+        rows = said(session, "SELECT VARIABLE_NAME, DATA_TYPE FROM performance_schema.variables_metadata")
+        kinds = {name.lower(): kind.upper() for name, kind in rows}
+        for name in there:
+            try:
+                said(session, f"SET GLOBAL {name} = @@GLOBAL.{name}")
+            except pymysql.MySQLError as failure:
+                if failure.args[0] == 1238:
+                    kinds[name] = "FIXED"
+    plain = {"INTEGER", "BOOLEAN", "NUMERIC", "DOUBLE", "INT", "INT UNSIGNED", "BIGINT", "BIGINT UNSIGNED"}
+    return {
+        name: "fixed" if kind == "FIXED" else "plain" if kind in plain else "words"
+        for name, kind in ((name, kinds.get(name, "?")) for name in there)
+    }
+
+
+def test_the_list_of_variables_is_that_of_the_servers(world: World) -> None:
+    """Each of them is given to a recovered server, or is not for a reason: test_settings."""
+    lines = [line.split() for line in KINDS.read_text().splitlines()]
+    listed = {line[0]: line[1] for line in lines if world.flavour in line[2:]}
+    with world.session() as session:
+        assert variables(session) == listed
+
+
+@pytest.mark.parametrize(
+    "world", [("--binlog-format=STATEMENT", "--max-allowed-packet=1M", "--sql-mode=")], indirect=True
+)
+@pytest.mark.parametrize("large", [False, True])
+def test_statements_give_what_they_gave(world: World, *, large: bool) -> None:
+    """A text that was too long is NULL, and a recursion as deep as it was allowed to be; `large`: rows
+    between them are larger than max_allowed_packet."""
+    with world.session() as root:
+        said(
+            root,
+            "CREATE TABLE shop.text (id INT, t LONGTEXT, u LONGTEXT)",
+            "CREATE TABLE shop.numbers (n INT)",
+        )
+        mysql = world.server.settings.kind == "mysql"
+        depth = "cte_max_recursion_depth = 5000" if mysql else "max_recursive_iterations = 1500"
+        said(root, f"SET GLOBAL {depth}", "SET GLOBAL default_week_format = 3")
+    base = world.backup()
+    with world.session() as session:
+        said(
+            session,
+            "INSERT INTO shop.text VALUES (1, REPEAT('x', 2000000), WEEK('2021-01-03'))",
+            "INSERT INTO shop.numbers WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n "
+            "WHERE i < 1400) SELECT i FROM n",
+        )
+        if large:
+            said(
+                session,
+                "SET binlog_format = ROW",
+                "INSERT INTO shop.text VALUES (2, REPEAT('a', 900000), REPEAT('b', 900000))",
+                "SET binlog_format = STATEMENT",
+                "INSERT INTO shop.text VALUES (3, REPEAT('x', 2000000), '')",
+            )
+        asked = (
+            "SELECT (SELECT GROUP_CONCAT(id, ' ', IFNULL(LENGTH(t), 'none'), ' ', u = '53' ORDER BY id) "
+            "FROM shop.text), (SELECT COUNT(*) FROM shop.numbers), @@GLOBAL.max_allowed_packet"
+        )
+        wanted = said(session, asked)
+    done = world.restore(base, world.backup())
+    with world.recovered() as session:
+        assert said(session, asked) == wanted
+    assert wanted[0][1] == 1400
+    assert done.other_settings == ""
+
+
+@pytest.mark.parametrize("world", [("--binlog-format=STATEMENT",)], indirect=True)
+def test_a_setting_that_was_changed_since_is_told_of(world: World) -> None:
+    base = world.backup()
+    with world.session() as root:
+        said(root, "SET GLOBAL default_storage_engine = MyISAM")
+    with world.session() as session:
+        said(session, "CREATE TABLE shop.other (id INT)")
+    done = world.restore(base, world.backup())
+    assert "default_storage_engine was InnoDB and later MyISAM" in done.other_settings
+
+
+ORDERS = "SELECT (SELECT GROUP_CONCAT(id ORDER BY id) FROM shop.o), (SELECT COUNT(*) FROM shop.made)"
+
+
+@pytest.mark.parametrize("world", [("--binlog-format=STATEMENT",)], indirect=True)
+@pytest.mark.parametrize("mixed", [False, True])
+def test_a_temporary_table_of_before_the_base_hits_no_real_one(world: World, *, mixed: bool) -> None:
+    """The base that lacks it is refused, naming the session; an older one gives the rows."""
+    mysql = world.server.settings.kind == "mysql"
+    if mixed and not mysql:
+        with world.session() as root:
+            said(root, "SET GLOBAL binlog_format = MIXED")
+    with world.session() as one, world.session() as other:
+        said(one, "CREATE TABLE shop.o (id INT PRIMARY KEY)", "INSERT INTO shop.o VALUES (1), (2), (3)")
+        said(one, "CREATE TABLE shop.made (id BIGINT)", "USE shop")
+        older = world.backup()
+        said(one, "CREATE TEMPORARY TABLE o (id INT)")
+        base = world.backup()
+        said(other, "USE shop", "CREATE TEMPORARY TABLE t (id INT)", "INSERT INTO t VALUES (4)")
+        said(other, "INSERT INTO made SELECT * FROM t", "INSERT INTO made VALUES (CONNECTION_ID())")
+        between = world.backup()
+        said(one, "DELETE FROM o")
+        log, wanted = world.backup(), said(other, ORDERS)
+    assert world.examine(base, between).stopped is None
+    stopped = world.examine(base, log).stopped
+    assert stopped and stopped.of_base and "(shop.o)" in stopped.why
+    assert world.examine(older, log).stopped is None
+    world.restore(older, log)
+    with world.recovered() as session:
+        assert said(session, ORDERS) == wanted == (("1,2,3", 2),)
+
+
+@pytest.mark.parametrize("world", [("--binlog-format=STATEMENT",)], indirect=True)
+def test_a_temporary_table_that_is_only_dropped_stops_no_replay_in_vain(world: World) -> None:
+    """A MariaDB passes over the DROP; a MySQL does not, and lacks its GTID."""
+    with world.session() as one:
+        said(one, "CREATE TABLE shop.o (id INT PRIMARY KEY)", "CREATE TABLE shop.made (id INT)", "USE shop")
+        said(one, "CREATE TEMPORARY TABLE left_over (id INT)")
+        base = world.backup()
+        said(one, "DROP TEMPORARY TABLE left_over", "INSERT INTO o VALUES (1)")
+        log, wanted = world.backup(), said(one, ORDERS)
+    stopped = world.examine(base, log).stopped
+    assert bool(stopped) == (world.server.settings.kind == "mysql")
+    if not stopped:
+        world.restore(base, log)
+        with world.recovered() as session:
+            assert said(session, ORDERS) == wanted
+
+
+@pytest.mark.parametrize("world", [("--binlog-format=STATEMENT",)], indirect=True)
+def test_sessions_end_with_the_server(world: World) -> None:
+    with world.session() as one:
+        said(one, "CREATE TABLE shop.o (id INT PRIMARY KEY)", "CREATE TABLE shop.made (id INT)", "USE shop")
+        said(one, "CREATE TEMPORARY TABLE o (id INT)")
+        base = world.backup()
+        world.server.kill()
+    world.server.start()
+    with world.session() as other:
+        said(other, "INSERT INTO shop.o VALUES (CONNECTION_ID() * 0 + 7)")
+        log, wanted = world.backup(), said(other, ORDERS)
+    assert world.examine(base, log).stopped is None
+    world.restore(base, log)
+    with world.recovered() as session:
+        assert said(session, ORDERS) == wanted == (("7", 0),)
+
+
+ODD = {
+    "mysql": (
+        "CREATE TABLE shop.odd (id INT, n VARCHAR(20), v INT AS (id + 1) VIRTUAL, KEY ((LOWER(n))))",
+        "SET sql_generate_invisible_primary_key = 1",
+        "CREATE TABLE shop.keyless (x INT)",
+        "SET sql_generate_invisible_primary_key = 0",
+        "INSERT INTO shop.odd (id, n) VALUES (1, 'X')",
+        "INSERT INTO shop.keyless VALUES (1)",
+    ),
+    "mariadb": (
+        "CREATE TABLE shop.odd (id INT, n BLOB, v INT AS (id + 1) VIRTUAL, UNIQUE (n))",
+        "CREATE TABLE shop.keyless (x INT) WITH SYSTEM VERSIONING",
+        "INSERT INTO shop.odd (id, n) VALUES (1, 'X')",
+        "INSERT INTO shop.keyless VALUES (1)",
+    ),
+}
+
+
+@pytest.mark.parametrize("world", [(), ("--binlog-format=MIXED",)], indirect=True)
+def test_a_column_that_was_added_without_the_log_is_found(world: World) -> None:
+    """And what is logged, or what a server counts in its own way, is not taken for that."""
+    making = [one for one in ODD[world.server.settings.kind] if one.startswith(("CREATE", "SET"))]
+    filling = [one for one in ODD[world.server.settings.kind] if one not in making]
+    rows = "SET binlog_format = ROW"
+    with world.session() as one:
+        said(one, "CREATE TABLE shop.o (id INT PRIMARY KEY)", "CREATE TABLE shop.two (id INT)", *making)
+        base = world.backup()
+        said(one, rows, "INSERT INTO shop.o VALUES (1)", "INSERT INTO shop.two VALUES (1)", *filling)
+        said(one, "ALTER TABLE `shop`.`two` ADD y INT")
+        said(one, "INSERT INTO shop.two VALUES (2, 3)", "RENAME TABLE shop.two TO shop.x, shop.o TO shop.two")
+        said(one, "INSERT INTO shop.two VALUES (2)", "CREATE TABLE shop.o (a INT, b INT)")
+        said(one, "INSERT INTO shop.o VALUES (1, 2)", "CREATE DATABASE d", "CREATE TABLE d.t (x INT)")
+        said(one, "INSERT INTO d.t VALUES (1)", "DROP DATABASE d", "CREATE DATABASE d")
+        said(one, "CREATE TABLE d.t (x INT, y INT)", "INSERT INTO d.t VALUES (1, 2)")
+        logged = world.backup()
+        said(one, "SET sql_log_bin = 0", "ALTER TABLE shop.o ADD note VARCHAR(9)", "SET sql_log_bin = 1")
+        said(one, "INSERT INTO shop.o VALUES (2, 3, 'kept')")
+        log = world.backup()
+    world.restore(base, logged)
+    with world.recovered() as session:
+        assert said(session, "SELECT * FROM shop.o") == ((1, 2),)
+    with pytest.raises(Refused, match=r"shop\.o has 3 columns in .* and had 2 before"):
+        world.restore(base, log)

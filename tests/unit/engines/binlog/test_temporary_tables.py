@@ -1,0 +1,127 @@
+"""A statement is found that needs a temporary table of a session that was there before the base."""
+
+import struct
+import zlib
+from pathlib import Path
+
+import pytest
+
+from tests.unit.engines.binlog.builder import Builder
+from zbackup.engines.mysql.binlog import events
+from zbackup.engines.mysql.binlog.events import FIRST_EVENT
+from zbackup.engines.mysql.binlog.position import LogPosition
+from zbackup.engines.mysql.binlog.temporary_tables import find_foreign
+from zbackup.model.unreplayable import Unreplayable
+
+OPEN = "CREATE TEMPORARY TABLE orders (id INT)"
+
+
+class Log:
+    """One log: a file that the base ends with, and one behind it."""
+
+    def __init__(self, room: Path) -> None:
+        self.paths = [room / f"binlog.{number:06}" for number in (1, 2)]
+        self.files = [Builder(mariadb=True), Builder(mariadb=True)]
+        self.number = 0
+
+    def say(self, file: int, thread: int, text: str, *, flags: int = 4, schema: bytes = b"shop") -> None:
+        builder = self.files[file]
+        start = len(builder.data)
+        self.number += 1
+        builder.event(events.MARIADB_GTID, struct.pack("<QIB", self.number, 0, 1) + bytes(6))
+        head = struct.pack("<IIBHH", thread, 0, len(schema), 0, 0)
+        builder.event(events.QUERY, head + schema + b"\0" + text.encode(), flags=flags)
+        builder.note(start, 0, f"0-1-{self.number}")
+
+    def restart(self) -> None:
+        """The second file's server was started for it."""
+        data = self.files[1].data
+        data[FIRST_EVENT + 71 : FIRST_EVENT + 75] = b"\1\2\3\4"
+        (size,) = struct.unpack_from("<I", data, FIRST_EVENT + 9)
+        end = FIRST_EVENT + size
+        data[end - 4 : end] = struct.pack("<I", zlib.crc32(data[FIRST_EVENT : end - 4]))
+
+    def found(self, newest: int | None = 50, *, drops_fail: bool = True) -> Unreplayable | None:
+        for path, builder in zip(self.paths, self.files, strict=True):
+            path.write_bytes(builder.data)
+        first, second = (len(builder.data) for builder in self.files)
+        span = LogPosition.of("binlog.000001", first), LogPosition.of("binlog.000002", second)
+        return find_foreign(self.paths, span, lambda: self.paths[:1], newest, drops_fail=drops_fail)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return Log(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("made", "text", "named"),
+    [
+        (OPEN, "DELETE FROM orders", "shop.orders"),
+        (OPEN, "DELETE FROM `ORDERS`", "shop.orders"),
+        (OPEN, "INSERT INTO x.real SELECT o.id FROM shop.orders AS o", "shop.orders"),
+        (OPEN, "CALL p()", "shop.orders"),
+        (OPEN, "INSERT INTO orders VALUES (CONNECTION_ID())", "shop.orders"),
+        ("CREATE OR REPLACE TEMPORARY TABLE IF NOT EXISTS a.`b` (id INT)", "UPDATE a.b SET id = 1", "a.b"),
+        ("CREATE /*!40005 TEMPORARY */ TABLE t (id INT)", "TRUNCATE t", "shop.t"),
+        ("", "DELETE FROM orders", "not known"),
+    ],
+)
+def test_what_was_open_in_the_base_is_named(log: Log, made: str, text: str, named: str) -> None:
+    if made:
+        log.say(0, 7, made)
+    log.say(1, 8, "INSERT INTO sink VALUES (CONNECTION_ID())")
+    log.say(1, 7, text)
+    found = log.found()
+    assert found and found.of_base and "session 7" in found.why and named in found.why
+    assert found.transaction.gtid == f"0-1-{log.number}"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([], [(7, OPEN), (7, "DELETE FROM orders")]),
+        ([(7, OPEN), (7, "DROP TEMPORARY TABLE orders")], [(7, OPEN), (7, "DELETE FROM orders")]),
+        ([(7, OPEN)], [(7, "DROP /*!40005 TEMPORARY */ TABLE IF EXISTS `orders`")]),
+        ([(7, OPEN)], [(8, "INSERT INTO sink VALUES (CONNECTION_ID())")]),
+        (
+            [(7, OPEN), (7, "DROP TEMPORARY TABLE IF EXISTS `t3`,`orders`")],
+            [(51, "INSERT INTO a VALUES (1)")],
+        ),
+        ([], [(7, OPEN), (7, "ALTER TABLE orders RENAME TO o2"), (7, "DELETE FROM o2")]),
+        ([(7, OPEN)], [(7, OPEN), (7, "DELETE FROM orders")]),
+    ],
+)
+def test_what_is_explained_by_the_replay_itself_stops_nothing(
+    log: Log, before: list[tuple[int, str]], after: list[tuple[int, str]]
+) -> None:
+    for file, said in enumerate((before, after)):
+        for thread, text in said:
+            log.say(file, thread, text)
+    assert log.found() is None
+
+
+def test_a_session_that_had_just_begun_is_known_by_its_create(log: Log) -> None:
+    log.say(0, 51, OPEN)
+    log.say(1, 51, "DELETE FROM orders")
+    assert log.found() is not None
+
+
+def test_a_start_of_the_server_ends_all_sessions(log: Log) -> None:
+    log.say(0, 7, OPEN)
+    log.say(1, 7, "DELETE FROM orders")
+    log.restart()
+    assert log.found() is None
+
+
+def test_an_unmarked_statement_is_anybody_s(log: Log) -> None:
+    log.say(0, 7, OPEN)
+    log.say(1, 7, "DELETE FROM orders", flags=0)
+    assert log.found() is None
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_drop_alone_counts_where_it_fails(log: Log, *, fails: bool) -> None:
+    log.say(0, 7, OPEN)
+    log.say(1, 7, "DROP TEMPORARY TABLE `orders` /* generated by server */")
+    assert bool(log.found(drops_fail=fails)) == fails
