@@ -25,7 +25,8 @@ QUOTING = {
     "_privilege": {MYSQL + "server/privileges.py"},
 }
 """Functions whose result is one token, or the tokens that were meant, whatever they are given. Two
-literals are of a column's value. The last two let only letters through; `given` numbers, ON, OFF and listed words."""
+literals are of a column's value. The last two let only letters through; `given` numbers,
+ON, OFF and listed words."""
 GIVEN = {
     MYSQL + "copy/plan_table.py": {"wish.where"},
     MYSQL + "copy/plan_rows.py": {"wish.where"},

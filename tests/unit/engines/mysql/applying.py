@@ -20,7 +20,7 @@ from zbackup.model.progress import Silent
 from zbackup.model.recovery import Files, Serving
 
 _FROM = re.compile(r"RELAY_LOG_FILE = '(?P<file>[^']+)', RELAY_LOG_POS = (?P<offset>\d+)")
-_SETTING = re.compile(r"SET GLOBAL (\w+) = (.*)")
+_SETTING = re.compile(r"SET GLOBAL `?(\w+)`? = (.*)")
 _EVENTS = "information_schema.EVENTS"
 
 
