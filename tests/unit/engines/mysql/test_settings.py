@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.unit.engines.mysql.applying import Applying, Notes, as_any
 from zbackup.engines.mysql.clone.server_options import KEPT, OwnPaths, Shape, arguments
 from zbackup.engines.mysql.recovery.given_settings import GivenSettings, give_later
-from zbackup.engines.mysql.recovery.packets import Steps
+from zbackup.engines.mysql.recovery.packets import PacketSteps
 from zbackup.engines.mysql.server import settings
 from zbackup.engines.mysql.server.server_facts import recorded
 
@@ -20,8 +20,8 @@ LINES = [line.split() for line in TEXT.splitlines()]
 """A variable's name; "fixed" if it cannot be set, "words" if it takes others than numbers and ON or OFF, else
 "plain"; and which of the lab's servers have it so (tests/lab/selftest_replay.py compares)."""
 
-NONE = Steps((), text=False)
-SOME = Steps((), text=True)
+NONE = PacketSteps((), text=False)
+SOME = PacketSteps((), text=True)
 
 
 @pytest.mark.parametrize(("name", "kind"), sorted({(line[0], line[1]) for line in LINES}))
@@ -167,4 +167,4 @@ def test_what_was_changed_behind_the_base_is_doubted() -> None:
 
 def test_statements_among_rows_that_need_a_larger_packet_are_doubted() -> None:
     given = GivenSettings.give(as_any(applying({})), {})
-    assert "2 transactions" in given.doubt({}, Steps((), text=True, torn=2), Notes())
+    assert "2 transactions" in given.doubt({}, PacketSteps((), text=True, torn=2), Notes())

@@ -100,7 +100,7 @@ def _last(names: Iterator[Name], *, first: bool) -> Name | None:
 
 
 @dataclass(slots=True)
-class Sessions:
+class TemporarySessions:
     """The temporary tables of each thread, as far as they were made in what was read."""
 
     open: dict[int, set[Name]] = field(default_factory=dict)
@@ -132,7 +132,7 @@ def find_foreign(
     `newest_thread` when the base was taken, but for those that made a table afterwards (None: not known).
     `drops_fail`: the server does not pass over a DROP of a temporary table that is not there.
     """
-    now = Sessions()
+    now = TemporarySessions()
     before: dict[int, set[Name]] | None = None
     for statement, subject in _statements(files, *span, now):
         if statement.makes or (statement.drops and not (drops_fail and "IF" not in statement.words)):
@@ -148,7 +148,10 @@ def find_foreign(
 
 
 def _foreign(
-    statement: ThreadStatement, now: Sessions, before: Mapping[int, set[Name]], newest_thread: int | None
+    statement: ThreadStatement,
+    now: TemporarySessions,
+    before: Mapping[int, set[Name]],
+    newest_thread: int | None,
 ) -> str:
     """The tables for which a statement needs what was before, as text; "" if it does not."""
     own = now.open.get(statement.thread, set())
@@ -173,7 +176,7 @@ def _shown(names: Sequence[Name]) -> str:
 
 def _open_at_end(files: Sequence[Path], end: LogPosition) -> dict[int, set[Name]]:
     """The temporary tables that were open where the base's log ends, as far as it reaches back."""
-    sessions = Sessions()
+    sessions = TemporarySessions()
     first = LogPosition.of(files[0].name, FIRST_EVENT)
     for statement, _ in _statements(files, first, end, sessions):
         sessions.take(statement)
@@ -181,7 +184,7 @@ def _open_at_end(files: Sequence[Path], end: LogPosition) -> dict[int, set[Name]
 
 
 def _statements(
-    files: Sequence[Path], start: LogPosition, end: LogPosition, sessions: Sessions
+    files: Sequence[Path], start: LogPosition, end: LogPosition, sessions: TemporarySessions
 ) -> Iterator[tuple[ThreadStatement, Callable[[], Transaction]]]:
     """The statements of one thread alone between two positions, each with what tells its transaction."""
     for path in files:

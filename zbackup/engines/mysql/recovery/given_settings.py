@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from zbackup.engines.mysql.recovery.packets import Steps
+from zbackup.engines.mysql.recovery.packets import PacketSteps
 from zbackup.engines.mysql.server import settings
 from zbackup.engines.mysql.server.connection import Connection, StatementFailed
 from zbackup.engines.mysql.sql.quoting import identifier
@@ -27,7 +27,7 @@ class GivenSettings:
         _set(connection, _differing(recorded, built_in, later=False))
         return cls(recorded, _values(connection), built_in)
 
-    def doubt(self, behind: Mapping[str, str], steps: Steps, progress: Progress) -> str:
+    def doubt(self, behind: Mapping[str, str], steps: PacketSteps, progress: Progress) -> str:
         """Why statements that were replayed may have given something else; "" if not.
 
         `behind` is Record.server of the backup behind what was replayed.

@@ -42,7 +42,7 @@ _LEAST: Final = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PacketStep:
     """Part of a replay: up to `stop`, with this max_allowed_packet. `ends_file` as in LogRange."""
 
     stop: LogPosition
@@ -51,16 +51,16 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class PacketSteps:
     """The steps of a replay. `text`: it has statements as text, and `torn` is how many transactions have some
     and need the largest packet as well."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[PacketStep, ...]
     text: bool
     torn: int = 0
 
 
-NONE: Final = Steps((), text=False)
+NONE: Final = PacketSteps((), text=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +73,19 @@ class _Group:
     text: bool
 
 
-def steps_of(log: LogRange, recorded: Mapping[str, str]) -> Steps:
+def steps_of(log: LogRange, recorded: Mapping[str, str]) -> PacketSteps:
     """Divide a replay. `recorded` is Record.server."""
     given = recorded.get(PACKET, "")
     packet = max(int(given), _LEAST) if given.isdecimal() and len(given) <= len(str(LARGEST)) else LARGEST
-    done: list[Step] = []
+    done: list[PacketStep] = []
     now, text, torn = 0, False, 0
     for group in _groups(log, packet):
         text, torn = text or group.text, torn + (group.large and group.text)
         need = LARGEST if group.large else packet if group.text else now
         if now and need != now:
-            done.append(Step(group.before, group.follows_file, now))
+            done.append(PacketStep(group.before, group.follows_file, now))
         now = need
-    return Steps((*done, Step(log.stop, log.ends_file, now or packet)), text=text, torn=torn)
+    return PacketSteps((*done, PacketStep(log.stop, log.ends_file, now or packet)), text=text, torn=torn)
 
 
 def parts(log: LogRange, recorded: Mapping[str, str]) -> Iterator[tuple[LogRange, int]]:

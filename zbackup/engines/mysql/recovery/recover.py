@@ -227,7 +227,7 @@ class MysqlRecovery:
         progress: Progress,
         *,
         hole: Hole | None,
-    ) -> packets.Steps:
+    ) -> packets.PacketSteps:
         if not point.transactions:
             return packets.NONE
         files = covered_files(log.record, log.where)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.recovery.packets import Step
+from zbackup.engines.mysql.recovery.packets import PacketStep
 from zbackup.engines.mysql.recovery.replay import Applier, LogRange, follow
 from zbackup.engines.mysql.server.connection import Connection, whole_number
 from zbackup.engines.mysql.sql.quoting import literal
@@ -85,7 +85,7 @@ def _room() -> Iterator[None]:
 def replay(
     connection: Connection,
     log: LogRange,
-    steps: Sequence[Step],
+    steps: Sequence[PacketStep],
     relay: Path,
     progress: Progress,
     told: Callable[[object], None],

@@ -57,7 +57,7 @@ class Referring:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class NeededParent:
     """A row that another must refer to when it is taken back: `there` in production now, or `given` by the
     steps that take back these rows. `shown` is for people."""
 
@@ -130,7 +130,7 @@ def trouble(
     return ""
 
 
-def orphaned(needs: Sequence[Need], own: Mapping[RowId, Step]) -> str:
+def orphaned(needs: Sequence[NeededParent], own: Mapping[RowId, Step]) -> str:
     """Name the row that is missing for the others to refer to; "" for none."""
     missing = (need for need in needs if not need.there and not any(row in own for row in need.given))
     return next((f"the row that it refers to is missing: {need.shown}" for need in missing), "")
@@ -139,7 +139,7 @@ def orphaned(needs: Sequence[Need], own: Mapping[RowId, Step]) -> str:
 def troubled(
     steps: Sequence[tuple[RowId, Step]],
     found: Mapping[RowId, Sequence[Referring]],
-    needs: Mapping[RowId, Sequence[Need]],
+    needs: Mapping[RowId, Sequence[NeededParent]],
     tables: Mapping[TableName, Table],
 ) -> dict[RowId, str]:
     """The steps that cannot be taken, by their rows, and why: one that is not taken covers no other, and

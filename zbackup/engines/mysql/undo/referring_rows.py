@@ -9,7 +9,7 @@ from zbackup.engines.mysql.server.connection import Connection, RowConnection
 from zbackup.engines.mysql.sql.quoting import identifier
 from zbackup.engines.mysql.undo import reverse
 from zbackup.engines.mysql.undo.changes import Unknown
-from zbackup.engines.mysql.undo.foreign_keys import Need, Reference, Referring, RowId, concerned
+from zbackup.engines.mysql.undo.foreign_keys import NeededParent, Reference, Referring, RowId, concerned
 from zbackup.engines.mysql.undo.net_change import Step
 from zbackup.engines.mysql.undo.tables import Target
 from zbackup.model.copying import TableName
@@ -58,7 +58,7 @@ class ReferringRows:
             )
         return found
 
-    def needs(self, step: Step, rows: "RowsGiven") -> list[Need]:
+    def needs(self, step: Step, rows: "RowsGiven") -> list[NeededParent]:
         """The rows that the one of `step` refers to when it is taken back. `rows` are given by the undo."""
         if step.before is None:
             return []
@@ -80,7 +80,7 @@ class ReferringRows:
             query = f"SELECT 1 FROM {quoted_name(key.parent)} WHERE {where} LIMIT 1"
             canonical = tuple(reverse.canonical(c, v) for (c, _), v in zip(own, values, strict=True))
             found.append(
-                Need(
+                NeededParent(
                     shown=f"{key.parent} {where} (foreign key {key.name})",
                     there=self._is_there(query),
                     given=rows.with_values(key.parent, tuple(p for _, p in key.columns), canonical),
