@@ -11,11 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zbackup.engines.mongodb.copy.account import ACTIONS, allowed
-from zbackup.engines.mongodb.copy.collections import BATCH_BYTES, BATCH_DOCUMENTS, Collection, batches, key
+from zbackup.engines.mongodb.copy.collections import (
+    BATCH_BYTES,
+    BATCH_DOCUMENTS,
+    Collection,
+    batches,
+    key,
+    read_collection,
+)
 from zbackup.engines.mongodb.copy.compare import condition
 from zbackup.engines.mongodb.copy.fill import member_lag
 from zbackup.engines.mongodb.copy.plan_collection import CollectionJob, commands, in_order, work_name
 from zbackup.model.copying import CopyStep, CopyWish, TableName
+from zbackup.model.errors import Refused
 
 DOCS, WORK = TableName("shop", "docs"), TableName("shop", "zbackup_copy_1")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -117,3 +125,17 @@ def test_a_filter_is_extended_json() -> None:
     for wrong in ("[1]", "{", "id < 5"):
         with pytest.raises(ValueError):
             condition(wrong)
+
+
+@pytest.mark.parametrize("field", ["create", "$db", "$readPreference"])
+def test_a_clones_server_names_no_other_collection_and_no_command(field: str) -> None:
+    class Hostile:
+        def run(self, database: str, command: dict[str, Any]) -> dict[str, Any]:
+            if "count" in command:
+                return {"n": 1}
+            listed = {"name": "orders", "type": "collection", "options": {"capped": True, field: "other"}}
+            rows = [listed] if "listCollections" in command else []
+            return {"cursor": {"id": 0, "firstBatch": rows, "ns": "shop.orders"}}
+
+    with pytest.raises(Refused, match=r"shop\.orders cannot be copied"):
+        read_collection(Hostile(), TableName("shop", "orders"))  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ from bson.raw_bson import RawBSONDocument
 
 from zbackup.engines.mongodb.server.connection import Connection, Document
 from zbackup.model.copying import TableName
+from zbackup.model.errors import Refused
 
 BATCH_BYTES = 4 << 20
 BATCH_DOCUMENTS = 1000
@@ -75,11 +76,19 @@ def read_collection(connection: Connection, name: TableName) -> Collection | Non
     return Collection(
         name=name,
         type=str(row["type"]),
-        options=row["options"],
+        options=_options(name, row["options"]),
         uuid=about.get("info", {}).get("uuid"),
         indexes=() if view else tuple(_indexes(connection, name)),
         count=count,
     )
+
+
+def _options(name: TableName, said: Mapping[str, Any]) -> dict[str, Any]:
+    """What it was created with, which production is given as fields of its command `create`. Raise Refused for
+    what would name another collection or command."""
+    if strange := [field for field in said if field == "create" or field.startswith("$")]:
+        raise Refused(f"{name} cannot be copied: its server says that it was created with {strange[0]!r}")
+    return dict(said)
 
 
 def _listed(connection: Connection, database: str, wanted: Mapping[str, Any]) -> list[Document]:
