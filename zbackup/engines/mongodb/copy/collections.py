@@ -84,8 +84,8 @@ def read_collection(connection: Connection, name: TableName) -> Collection | Non
 
 
 def _options(name: TableName, said: Mapping[str, Any]) -> dict[str, Any]:
-    """What it was created with, which production is given as fields of its command `create`. Raise Refused for
-    what would name another collection or command."""
+    """What it was created with, which production is given as fields of its command `create`. Raise Refused
+    for what would name another collection or command."""
     if strange := [field for field in said if field == "create" or field.startswith("$")]:
         raise Refused(f"{name} cannot be copied: its server says that it was created with {strange[0]!r}")
     return dict(said)
