@@ -254,6 +254,24 @@ def test_where_the_key_is_not_kept_the_stream_is_begun_again(
     assert write_only.problems() == {"backup-1": ()} == reader(write_only).problems(deep=True)
 
 
+def test_what_lost_its_page_is_sent_again_with_another_key_and_comes_back(write_only: Shop) -> None:
+    """By ship, which sends all that is based on it once more, and commits the backups once more."""
+    contents = write_only.chain((11, None), (12, 11))
+    later = LAYOUT.header(TWELVE), LAYOUT.index(TWELVE), LAYOUT.segments(TWELVE)
+    kept = {key: body for key, body in write_only.bucket.objects.items() if key.startswith(later)}
+    write_only.bucket.drop(INDEX)
+    write_only.ship(part(11), 1)
+    write_only.ship(part(12, 11), 2)
+    assert write_only.problems() == {"backup-1": (), "backup-2": ()}
+    there = reader(write_only).session()
+    for backup in there.copies().backups:
+        for step in there.stream_steps(backup.snapshots):
+            there.pages.committed(stream_id(part(step.copy.guid, step.base and step.base.guid)))
+    assert reader(write_only).fetched(part(11)) == contents[11]
+    now = {key: body for key, body in write_only.bucket.objects.items() if key.startswith(later)}
+    assert now == kept, "what is whole is not stored again"
+
+
 def test_a_key_that_is_left_over_is_forgotten_by_the_next_look(write_only: Shop) -> None:
     """Killed between the page and the key: it would open what is whole in the bucket."""
     cut(write_only, 2)

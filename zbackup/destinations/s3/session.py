@@ -245,6 +245,8 @@ class S3Session:
     def store(self, part: OutgoingStream, sender: Command, meter: Meter) -> int:
         stream = StreamId(dataset=part.dataset, guid=part.guid, base=part.base)
         begun = self._begun(stream)
+        if begun and (whole := self._whole(begun)):
+            return whole.size
         going_on = begun if begun and begun.resumable else None
         page: StreamIndex | None = None
         with reading(sender) as source:
@@ -293,6 +295,18 @@ class S3Session:
             log.info("s3.stream_begun_again", stream=ascii(str(stream)), reason="its key is not kept here")
             return _Begun(header, None, resumable=False)
         return _Begun(header, keys, resumable=True)
+
+    def _whole(self, begun: _Begun) -> StreamIndex | None:
+        """The page of a stream that is whole as it was begun, and that one cannot go on with; None where it
+        is not. It is sent again with what it is based on, and then there is nothing to do."""
+        stream = StreamId(dataset=begun.header.dataset, guid=begun.header.guid, base=begun.header.base)
+        if begun.resumable or begun.header.version == 1:
+            return None
+        try:
+            page = self.pages.index(stream).page
+        except (NotFound, VerificationFailed):
+            return None
+        return page if page.header == begun.header else None
 
     def _buffers(self, header: StreamHeader | None) -> Buffers:
         """One is filled while the others are on their way."""
