@@ -32,7 +32,10 @@ from zbackup.destinations.s3.manifest_schema import SealedKey, header_from, inde
 from zbackup.destinations.s3.sealed_keys import PrivateKeys, PublicKey, public_of
 from zbackup.destinations.s3.session import S3Session
 from zbackup.destinations.s3.signatures import Signatures
+from zbackup.jobs.ship.archived import require_readable_log
+from zbackup.model.backup import Backup
 from zbackup.model.errors import NotFound, PrivateKeyElsewhere, Refused, Taken, VerificationFailed
+from zbackup.plan.recovery.archived import Carrier, Chain
 from zbackup.proc.pipeline import Meter
 
 ELEVEN, TWELVE = stream_id(part(11)), stream_id(part(12, 11))
@@ -449,6 +452,25 @@ def test_log_is_archived_and_gone_on_with_by_who_cannot_read_it(write_only: Shop
     reader(write_only).session().require_log_key(write_only.session().archived().files[0])
 
 
+def test_log_of_two_public_keys_asks_for_both_private_ones_before_anything_is_fetched(
+    write_only: Shop,
+) -> None:
+    """The public key was changed: the end of the log alone says nothing of what is before it."""
+    for number, public in ((1, OTHER_PUBLIC), (2, PUBLIC)):
+        session = write_only.session(public=public)
+        session.append_log(
+            replace(FILE, name=f"binlog.00000{number}", number=number), chunk_of(LOG, 0, 100), LOG[:100]
+        )
+    files = write_only.session().archived().files
+    carrier = Carrier(
+        backup=Backup(record=record(1), snapshots=()), chains=(Chain(files=files, complete_to=None),)
+    )
+    for private, id_lacking in (((PRIVATE,), OTHER_PUBLIC), ((OTHER_PRIVATE,), PUBLIC), ((), OTHER_PUBLIC)):
+        with pytest.raises(PrivateKeyElsewhere, match=PublicKey(id_lacking).id):
+            require_readable_log(write_only.session(private=private), carrier)
+    require_readable_log(write_only.session(private=(PRIVATE, OTHER_PRIVATE)), carrier)
+
+
 def test_an_append_that_is_there_already_is_success_without_reading_it(write_only: Shop) -> None:
     """A run that was cut after it took effect: another one has another key, and the same name."""
     append(write_only.session(), 0, 100)
@@ -573,6 +595,24 @@ def test_where_nothing_is_sealed_or_nothing_is_there_nothing_was_tried(tmp_path:
     shop.ship(part(11), 1)
     with pytest.raises(VerificationFailed, match="nothing of a private one was tried"):
         shop.session().try_private_key(Meter())
+
+
+def test_log_that_is_not_sealed_was_not_opened_by_the_private_key(tmp_path: Path) -> None:
+    """Archived before public_key was set, and not since."""
+    old = Shop(tmp_path, keys=(SECRET,), private=(PRIVATE,))
+    append(old.session(), 0, 100)
+    new = replace(old, public=PUBLIC)
+    new.ship(part(11), 1)
+    assert new.session().try_private_key(Meter()).log == 0
+    append(new.session(), 100, 150)
+    assert new.session().try_private_key(Meter()).log == 50
+
+
+def test_while_nobody_knows_which_backup_is_the_newest_nothing_is_tried(write_only: Shop) -> None:
+    write_only.chain((11, None), (12, 11))
+    write_only.bucket.set(LAYOUT.manifest("backup-2"), b"{")
+    with pytest.raises(VerificationFailed, match="backup-2"):
+        reader(write_only).session().try_private_key(Meter())
 
 
 def test_who_can_read_is_told(tmp_path: Path) -> None:

@@ -96,10 +96,13 @@ class S3Session:
 
     def inventory(self) -> Inventory:
         contents = self.contents()
+        self.unfinished.keep_only([s for s in contents.headers if s not in contents.indexes])
+        self._require_understood(contents)
+        return inventory_of(contents, self.address, self.storing, self.now(), needed_with_lost(contents))
+
+    def _require_understood(self, contents: BucketContents) -> None:
         for key, problem in contents.unreadable[:1]:
             raise VerificationFailed(f"{self.bucket.address}/{key}: {problem}")
-        self.unfinished.keep_only([s for s in contents.headers if s not in contents.indexes])
-        return inventory_of(contents, self.address, self.storing, self.now(), needed_with_lost(contents))
 
     def contents(self) -> BucketContents:
         return scan(self.pages, self.storing.table.uploads)
@@ -147,6 +150,7 @@ class S3Session:
 
     def try_private_key(self, meter: Meter) -> KeyTrial:
         contents = self.contents()
+        self._require_understood(contents)
         committed = in_order(contents)
         if not committed:
             raise NotFound(f"there is no committed backup at {self.address} to open")
