@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from structlog.testing import capture_logs
 
 from tests.destinations.archives import chunk_of, named
 from tests.unit.destinations.bucket import (
+    DATASET,
     LAYOUT,
     OTHER_SECRET,
     PRIVATE,
@@ -34,7 +36,14 @@ from zbackup.destinations.s3.session import S3Session
 from zbackup.destinations.s3.signatures import Signatures
 from zbackup.jobs.ship.archived import require_readable_log
 from zbackup.model.backup import Backup
-from zbackup.model.errors import NotFound, PrivateKeyElsewhere, Refused, Taken, VerificationFailed
+from zbackup.model.errors import (
+    ConfigError,
+    NotFound,
+    PrivateKeyElsewhere,
+    Refused,
+    Taken,
+    VerificationFailed,
+)
 from zbackup.plan.recovery.archived import Carrier, Chain
 from zbackup.proc.pipeline import Meter
 
@@ -289,6 +298,25 @@ def test_a_key_that_is_left_over_is_forgotten_by_the_next_look(write_only: Shop)
     assert not keys_kept(write_only)
 
 
+def test_no_page_that_cannot_be_read_keeps_a_key_that_is_left_over(write_only: Shop) -> None:
+    """Whoever may write to the bucket must not keep it there."""
+    cut(write_only, 2)
+    write_only.bucket.set(LAYOUT.manifest("backup-9"), b"{")
+    write_only.bucket.drop(HEADER)
+    with pytest.raises(VerificationFailed):
+        write_only.session().inventory()
+    assert not keys_kept(write_only)
+
+
+def test_the_key_of_a_stream_that_is_given_up_is_forgotten_where_nothing_may_be_deleted(
+    write_only: Shop,
+) -> None:
+    cut(write_only, 2)
+    write_only.bucket.refused = {"delete"}
+    write_only.session().abort(DATASET)
+    assert write_only.bucket.having(HEADER) and not keys_kept(write_only)
+
+
 def test_two_hosts_do_not_store_one_stream_at_once(write_only: Shop) -> None:
     other = replace(write_only, home=write_only.home / "other")
     other.home.mkdir()
@@ -536,6 +564,20 @@ def test_who_cannot_read_folds_nothing_and_loses_nothing(write_only: Shop) -> No
     assert len(log_keys(write_only)) == 8 and read(reader(write_only)) == LOG[:700]
 
 
+def test_a_private_key_that_is_missing_keeps_nobody_from_archiving(write_only: Shop) -> None:
+    """It is on a disk that is not there; only folding needs it."""
+
+    def missing() -> tuple[bytes, ...]:
+        raise ConfigError(["/media/safe/shop.private: cannot read the secret"])
+
+    session = write_only.session()
+    logs = replace(session.logs, storing=replace(session.storing, private=PrivateKeys(missing)))
+    with capture_logs() as said:
+        logs.append(FILE, chunk_of(LOG, 0, 100), LOG[:100])
+    assert [each["event"] for each in said] == ["archive.not_folded"]
+    assert session.archived().files[0].size == 100
+
+
 def test_archived_log_of_both_kinds_is_one_file(tmp_path: Path) -> None:
     old = Shop(tmp_path, keys=(SECRET,))
     append(old.session(), 0, 300)
@@ -624,6 +666,6 @@ def test_who_can_read_is_told(tmp_path: Path) -> None:
     new.ship(part(12), 2)
     found = new.session().readers()
     assert (found.public_key, found.others, found.sealed) == (PublicKey(PUBLIC).id, 1, 1)
-    assert (found.readable, found.private_key_here) == (0, False)
+    assert not found.private_key_here
     found = reader(new).session().readers()
-    assert (found.readable, found.private_key_here) == (1, True)
+    assert found.private_key_here

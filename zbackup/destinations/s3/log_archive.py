@@ -287,7 +287,7 @@ class S3Logs:
         Whatever fails of it leaves what was appended as it is, and is not tried again. Who cannot read what
         he archived leaves it, too.
         """
-        if self.locked or (self.storing.public and not self.storing.private.has(self.storing.public.id)):
+        if self.locked or not self._may_read(file):
             return
         first = len(known)
         room = MOST_CHUNK
@@ -310,6 +310,14 @@ class S3Logs:
         except ZbackupError as failure:
             log.warning("archive.not_folded", file=str(file), error=str(failure))
             self._unfoldable[file.key] = known[-1].chunk.end
+
+    def _may_read(self, file: LogFileId) -> bool:
+        """Tell whether what is archived now can be opened here."""
+        try:
+            return not self.storing.public or self.storing.private.has(self.storing.public.id)
+        except ZbackupError as failure:
+            log.warning("archive.not_folded", file=str(file), error=str(failure))
+            return False
 
     def _folded(self, file: LogFileId, chunks: Sequence[Chunk]) -> _Object:
         # Its hash will be of all of them: what is damaged stays alone.

@@ -143,7 +143,6 @@ class S3Session:
             encrypted=self.storing.encrypts_new,
             public_key=self.storing.public_id,
             sealed=sum(map(bool, sealed)),
-            readable=sum(bool(ids) and all(map(private.has, ids)) for ids in sealed),
             others=sealed.count(()),
             private_key_here=private.has(self.storing.public_id),
         )
@@ -344,6 +343,7 @@ class S3Session:
                 why = "a committed backup may need it"
                 log.warning("s3.stream_kept", stream=ascii(str(stream)), reason=why)
                 continue
+            self.unfinished.forget(stream)
             try:
                 for entry in self.bucket.list(self.layout.segments(stream)):
                     if self.layout.is_segment(stream, entry.key):
