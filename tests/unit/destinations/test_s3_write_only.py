@@ -262,6 +262,7 @@ def test_where_the_key_is_not_kept_the_stream_is_begun_again(
     before = write_only.bucket.body(HEADER)
     content = write_only.ship(part(11), 1)
     assert write_only.bucket.body(HEADER) != before
+    assert len(write_only.bucket.having(SEGMENTS)) == 3, "what has the lost key is taken away"
     assert reader(write_only).fetched(part(11)) == content
     assert write_only.problems() == {"backup-1": ()} == reader(write_only).problems(deep=True)
 
@@ -282,6 +283,15 @@ def test_what_lost_its_page_is_sent_again_with_another_key_and_comes_back(write_
     assert reader(write_only).fetched(part(11)) == contents[11]
     now = {key: body for key, body in write_only.bucket.objects.items() if key.startswith(later)}
     assert now == kept, "what is whole is not stored again"
+
+
+def test_who_may_not_delete_leaves_what_has_a_lost_key(write_only: Shop) -> None:
+    cut(write_only, 2)
+    forget(write_only)
+    write_only.bucket.refused = {"delete"}
+    content = write_only.ship(part(11), 1)
+    assert len(write_only.bucket.having(SEGMENTS)) == 5
+    assert reader(write_only).fetched(part(11)) == content
 
 
 def test_a_key_that_is_left_over_is_forgotten_by_the_next_look(write_only: Shop) -> None:

@@ -268,9 +268,25 @@ class S3Session:
         # Only now is it known that the sender came to its end.
         if page is None:
             raise VerificationFailed("what was to be stored is empty, and no ZFS send stream")
-        self.bucket.put_new(self.layout.index(stream), to_json(page))
+        mine = self.bucket.put_new(self.layout.index(stream), to_json(page))
         self.unfinished.forget(stream)
+        if mine and begun and not begun.resumable:
+            self._remove_others(stream, page)
         return page.size
+
+    def _remove_others(self, stream: StreamId, page: StreamIndex) -> None:
+        """Take away what a run before stored of a stream that was begun again: nobody needs it, and it has
+        another key."""
+        for entry in self.bucket.list(self.layout.segments(stream)):
+            number, digest = segment_of(entry.key) or (0, b"")
+            ours = number < len(page.segments) and page.segments[number].sha256 == digest
+            if ours or not self.layout.is_segment(stream, entry.key):
+                continue
+            try:
+                self.bucket.delete(entry.key)
+            except BucketRefused as refused:
+                log.info("s3.segments_stay", stream=ascii(str(stream)), reason=str(refused))
+                return
 
     def _begun(self, stream: StreamId) -> _Begun | None:
         """Tell how an earlier run began, and whether one may go on so.
