@@ -101,6 +101,22 @@ def test_cut_and_run_again(
     assert len(changes) == SEGMENTS + 3
 
 
+def test_a_committed_stream_that_lost_its_page_comes_back_with_another_key(shop: Shop) -> None:
+    """Its own is in no memory any more: the manifest is written again, and nothing of the old one stays."""
+    keys, content = (some_key(),), stream(11, size=SEGMENTS * SEGMENT)
+    for lost in (False, True):
+        before = set(shop.segments())
+        if lost:
+            (page,) = [key for key in shop.objects("streams/") if key.endswith("stream.json")]
+            shop.direct.delete_object(Bucket=shop.bucket, Key=page)
+        with shop.session(keys=keys, public=PUBLIC) as session:
+            job(session, shop, content)
+        with shop.session(keys=keys, private=(PRIVATE,)) as session:
+            assert not any(each.problems for each in session.verify(deep=True, meter=Meter()))
+            assert fetched(session, part(11)) == content
+        assert len(shop.segments()) == SEGMENTS and not before & set(shop.segments())
+
+
 def test_what_passes_by_itself_fails_nobody(server: S3Server, shop: Shop) -> None:
     """Every third request breaks, in all ways there are, for storing and for fetching."""
     chance = random.Random(11)

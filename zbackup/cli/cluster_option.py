@@ -1,6 +1,7 @@
 """The option --cluster, by which a command is for all members of a sharded MongoDB; on_cluster does it."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,20 +23,22 @@ Name = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """The wish: a moment or a cluster time, from this host or from a destination."""
+    """The wish: a moment or a cluster time, from this host or from a destination, which is read with these
+    private keys."""
 
     to: str | None
     to_timestamp: str | None
     origin: str | None
     there: bool
+    private_keys: tuple[Path, ...] = ()
 
 
 def require_alone(*others: object) -> None:
     """Raise UsageError where an option was given that is about one instance."""
     if any(other not in (None, "", False) and other != [] for other in others):
         raise UsageError(
-            "--cluster goes with --to, --to-timestamp, --from, --run-at-destination, --name, --port, --keep "
-            "and --dry-run only"
+            "--cluster goes with --to, --to-timestamp, --from, --run-at-destination, --private-key, --name, "
+            "--port, --keep and --dry-run only"
         )
 
 

@@ -126,10 +126,14 @@ def _write(path: Path, text: str) -> None:
         raise Refused(f"{path} is there already, and is not overwritten: name another file") from there
     except OSError as refused:
         raise Refused(f"{path} cannot be written: {refused.strerror}") from refused
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as failed:
+        path.unlink(missing_ok=True)
+        raise Refused(f"{path} cannot be written: {failed.strerror}") from failed
 
 
 def _shape(done: Done[KeyTrial]) -> dict[str, Any]:

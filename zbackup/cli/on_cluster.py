@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from zbackup import app
@@ -10,6 +11,7 @@ from zbackup.cli import logs, tables
 from zbackup.cli.cluster_option import Wish
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit, plain
+from zbackup.cli.private_key import with_private_keys
 from zbackup.cli.progress import shown
 from zbackup.cli.restore_report import Asked, plan_shape, report_shape
 from zbackup.config.load import load
@@ -42,13 +44,17 @@ def choose(settings: Settings, name: str) -> Cluster:
 
 
 @contextmanager
-def on_members(options: Options, job: str, name: str) -> Iterator[tuple[Cluster, list[Context]]]:
-    """The cluster of that name, and the contexts of its members, the config server's first."""
+def on_members(
+    options: Options, job: str, name: str, private_keys: Sequence[Path] | None = None
+) -> Iterator[tuple[Cluster, list[Context]]]:
+    """The cluster of that name, and the contexts of its members, the config server's first; see also
+    command_context.on_one."""
     settings = load(options.config)
     cluster = choose(settings, name)
     logs.bind(job=job, cluster=name)
     with shown(options) as progress:
-        yield cluster, [app.context(settings, settings.instance[m], progress) for m in cluster.members]
+        members = [with_private_keys(settings.instance[m], private_keys) for m in cluster.members]
+        yield cluster, [app.context(settings, member, progress) for member in members]
 
 
 def inspect_members(
@@ -66,7 +72,7 @@ def restore(options: Options, name: str, wish: Wish, choices: ClusterOptions, *,
     """Restore all members of a cluster to one cluster time."""
     if wish.there and not wish.origin:
         raise UsageError("--run-at-destination needs a destination: --from DESTINATION")
-    with on_members(options, "restore", name) as (cluster, contexts):
+    with on_members(options, "restore", name, wish.private_keys) as (cluster, contexts):
         at = _target(wish, contexts[0])
         members = inspect_members(contexts, wish.origin, there=wish.there)
         if dry_run:

@@ -102,14 +102,22 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     cluster_key: on_member.ClusterKey = None,
     private_key: private_key_option.Files = None,
 ) -> None:
+    if private_key and not origin:
+        raise UsageError("--private-key is for what lies in a bucket: --from DESTINATION or ADDRESS")
     if cluster:
         cluster_option.require_alone(
             *(instance, before, before_drop, before_truncate, to_backup, to_label, base, epoch, read_only),
             *(as_replica_set, accept_clock, accept_older, skip, table, into, missing, changed, yes),
             *(key, endpoint, identity, known_hosts, sudo, named_instance, below, server),
-            *(configdb, shard, cluster_key, private_key),
+            *(configdb, shard, cluster_key),
         )
-        asked_for = cluster_option.Wish(to=to, to_timestamp=to_timestamp, origin=origin, there=there)
+        asked_for = cluster_option.Wish(
+            to=to,
+            to_timestamp=to_timestamp,
+            origin=origin,
+            there=there,
+            private_keys=tuple(private_key or ()),
+        )
         _restore_cluster(options, cluster, asked_for, (name, port, keep), dry_run=dry_run)
         return
     named_target = TargetOptions(
@@ -149,8 +157,6 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     ).of(origin, instance, options, program, private_key or ())
     if elsewhere:
         _require_together(elsewhere, there=there, copies=wish is not None)
-    if private_key and not origin:
-        raise UsageError("--private-key is for what lies in a bucket: --from DESTINATION or ADDRESS")
     given_with = (program, private_key or ())
     with _context(options, instance, elsewhere, base, given_with) as (ctx, configuration):
         if wish:

@@ -1,7 +1,9 @@
 """zbackup verify"""
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -89,9 +91,10 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         cluster_option.require_no_instance(instance)
         if not with_drill or dry_run:
             raise UsageError(
-                "--cluster goes with --drill, and --at, only: compare each member's copies by itself"
+                "--cluster goes with --drill, --at and --private-key only: compare each member's copies by "
+                "itself"
             )
-        _drill_cluster(options, cluster, at)
+        _drill_cluster(options, cluster, at, private_key)
         return
     if not at and not with_drill:
         raise UsageError(
@@ -136,9 +139,9 @@ def _require_compared(report: VerifyReport, instance: str) -> None:
         )
 
 
-def _drill_cluster(options: Options, name: str, at: str) -> None:
+def _drill_cluster(options: Options, name: str, at: str, private_keys: Sequence[Path] | None) -> None:
     """Recover all members of a cluster to one cluster time, and remove them again."""
-    with on_cluster.on_members(options, "verify", name) as (cluster, contexts):
+    with on_cluster.on_members(options, "verify", name, private_keys) as (cluster, contexts):
         report = drill_cluster(cluster, on_cluster.inspect_members(contexts, at or None, stored=True))
     shape = {
         "cluster": cluster.name,

@@ -37,7 +37,8 @@ def private_bytes(text: str) -> bytes:
 
     Raise ValueError, which never holds the text, for anything else.
     """
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    stripped = (line.strip() for line in text.removeprefix("\ufeff").splitlines())
+    lines = [line for line in stripped if line and not line.startswith("#")]
     if len(lines) != 1:
         raise ValueError(f"it has {len(lines)} keys, and not one (AGE-SECRET-KEY-1...)")
     if lines[0].lower().startswith(f"{PUBLIC}1"):

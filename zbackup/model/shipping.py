@@ -174,14 +174,12 @@ class Readers:
     """Who can read the backups at a destination where they are encrypted.
 
     `encrypted`: new ones are, and with `public_key` (its id, "" for none) for that one alone. `sealed` are
-    the backups that are, and `readable` those of them that a private key here opens; the key that writes
-    opens the `others`.
+    the backups that are; the key that writes opens the `others`.
     """
 
     encrypted: bool
     public_key: str
     sealed: int
-    readable: int
     others: int
     private_key_here: bool
 

@@ -1,5 +1,8 @@
 """The options of a host without a configuration: what does not belong together is said in one line."""
 
+import errno
+import os
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -70,3 +73,16 @@ def test_a_source_knows_the_address_that_it_was_made_for() -> None:
     made = _source(ctx, BUCKET, Elsewhere(reached=access(BUCKET)), there=False, foreign=False)
     assert made == DestinationSource(there, address=BUCKET)
     assert _source(ctx, "bucket", None, there=True, foreign=False) == DestinationSource(there, True)
+
+
+def test_a_private_key_that_cannot_be_written_leaves_no_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    file = tmp_path / "shop.private"
+    assert invoke(["key", "--new", str(file)]) == 9
+    assert f"{file} cannot be written: No space left on device" in capsys.readouterr().err
+    assert not file.exists()

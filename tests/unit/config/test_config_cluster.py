@@ -17,6 +17,7 @@ from zbackup.model.errors import ConfigError, UsageError
 from zbackup.model.recovery import Serving
 
 AT = ("--to-timestamp", "1714557720,1")
+PRIVATE = ("--private-key", "/none")
 WHERE = ("--configdb", "cfg/h:1", "--shard", "rs0/h:2")
 MEMBERS = "".join(
     f'[instance.{name}]\nengine = "{engine}"\ndatasets = ["tank/{name}"]\n'
@@ -86,6 +87,10 @@ def test_a_member_is_of_one_cluster(tmp_path: Path) -> None:
         (("window", "a", "--cluster", "shop"), 2, "say either the instance a or --cluster"),
         (("check", "a", "--cluster", "shop"), 2, "say either the instance a or --cluster"),
         (("verify", "--cluster", "shop"), 2, "--cluster goes with --drill"),
+        # The private keys come to each member.
+        (("verify", "--cluster", "shop", "--drill", "--at", "x", *PRIVATE), 2, "a bucket, and config has"),
+        (("restore", "--cluster", "shop", "--to", "latest", "--from", "x", *PRIVATE), 2, "and config has"),
+        (("restore", "--cluster", "shop", "--to", "latest", *PRIVATE), 2, "--from DESTINATION or ADDRESS"),
         (("restore", "a", "--to", "latest", *WHERE), 2, "--configdb goes with --to-timestamp SECONDS,INC"),
         (("restore", "a", *AT, "--shard", "rs0/h:1"), 2, "--shard and --cluster-key go with --configdb"),
         (("restore", "a", *AT, *WHERE, "--port", "7"), 2, "--configdb does not go with --port"),

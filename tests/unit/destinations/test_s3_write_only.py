@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from structlog.testing import capture_logs
 
 from tests.destinations.archives import chunk_of, named
 from tests.unit.destinations.bucket import (
+    DATASET,
     LAYOUT,
     OTHER_SECRET,
     PRIVATE,
@@ -32,7 +34,17 @@ from zbackup.destinations.s3.manifest_schema import SealedKey, header_from, inde
 from zbackup.destinations.s3.sealed_keys import PrivateKeys, PublicKey, public_of
 from zbackup.destinations.s3.session import S3Session
 from zbackup.destinations.s3.signatures import Signatures
-from zbackup.model.errors import NotFound, PrivateKeyElsewhere, Refused, Taken, VerificationFailed
+from zbackup.jobs.ship.archived import require_readable_log
+from zbackup.model.backup import Backup
+from zbackup.model.errors import (
+    ConfigError,
+    NotFound,
+    PrivateKeyElsewhere,
+    Refused,
+    Taken,
+    VerificationFailed,
+)
+from zbackup.plan.recovery.archived import Carrier, Chain
 from zbackup.proc.pipeline import Meter
 
 ELEVEN, TWELVE = stream_id(part(11)), stream_id(part(12, 11))
@@ -250,8 +262,36 @@ def test_where_the_key_is_not_kept_the_stream_is_begun_again(
     before = write_only.bucket.body(HEADER)
     content = write_only.ship(part(11), 1)
     assert write_only.bucket.body(HEADER) != before
+    assert len(write_only.bucket.having(SEGMENTS)) == 3, "what has the lost key is taken away"
     assert reader(write_only).fetched(part(11)) == content
     assert write_only.problems() == {"backup-1": ()} == reader(write_only).problems(deep=True)
+
+
+def test_what_lost_its_page_is_sent_again_with_another_key_and_comes_back(write_only: Shop) -> None:
+    """By ship, which sends all that is based on it once more, and commits the backups once more."""
+    contents = write_only.chain((11, None), (12, 11))
+    later = LAYOUT.header(TWELVE), LAYOUT.index(TWELVE), LAYOUT.segments(TWELVE)
+    kept = {key: body for key, body in write_only.bucket.objects.items() if key.startswith(later)}
+    write_only.bucket.drop(INDEX)
+    write_only.ship(part(11), 1)
+    write_only.ship(part(12, 11), 2)
+    assert write_only.problems() == {"backup-1": (), "backup-2": ()}
+    there = reader(write_only).session()
+    for backup in there.copies().backups:
+        for step in there.stream_steps(backup.snapshots):
+            there.pages.committed(stream_id(part(step.copy.guid, step.base and step.base.guid)))
+    assert reader(write_only).fetched(part(11)) == contents[11]
+    now = {key: body for key, body in write_only.bucket.objects.items() if key.startswith(later)}
+    assert now == kept, "what is whole is not stored again"
+
+
+def test_who_may_not_delete_leaves_what_has_a_lost_key(write_only: Shop) -> None:
+    cut(write_only, 2)
+    forget(write_only)
+    write_only.bucket.refused = {"delete"}
+    content = write_only.ship(part(11), 1)
+    assert len(write_only.bucket.having(SEGMENTS)) == 5
+    assert reader(write_only).fetched(part(11)) == content
 
 
 def test_a_key_that_is_left_over_is_forgotten_by_the_next_look(write_only: Shop) -> None:
@@ -266,6 +306,25 @@ def test_a_key_that_is_left_over_is_forgotten_by_the_next_look(write_only: Shop)
     kept.chmod(0o600)
     write_only.session().inventory()
     assert not keys_kept(write_only)
+
+
+def test_no_page_that_cannot_be_read_keeps_a_key_that_is_left_over(write_only: Shop) -> None:
+    """Whoever may write to the bucket must not keep it there."""
+    cut(write_only, 2)
+    write_only.bucket.set(LAYOUT.manifest("backup-9"), b"{")
+    write_only.bucket.drop(HEADER)
+    with pytest.raises(VerificationFailed):
+        write_only.session().inventory()
+    assert not keys_kept(write_only)
+
+
+def test_the_key_of_a_stream_that_is_given_up_is_forgotten_where_nothing_may_be_deleted(
+    write_only: Shop,
+) -> None:
+    cut(write_only, 2)
+    write_only.bucket.refused = {"delete"}
+    write_only.session().abort(DATASET)
+    assert write_only.bucket.having(HEADER) and not keys_kept(write_only)
 
 
 def test_two_hosts_do_not_store_one_stream_at_once(write_only: Shop) -> None:
@@ -431,6 +490,25 @@ def test_log_is_archived_and_gone_on_with_by_who_cannot_read_it(write_only: Shop
     reader(write_only).session().require_log_key(write_only.session().archived().files[0])
 
 
+def test_log_of_two_public_keys_asks_for_both_private_ones_before_anything_is_fetched(
+    write_only: Shop,
+) -> None:
+    """The public key was changed: the end of the log alone says nothing of what is before it."""
+    for number, public in ((1, OTHER_PUBLIC), (2, PUBLIC)):
+        session = write_only.session(public=public)
+        session.append_log(
+            replace(FILE, name=f"binlog.00000{number}", number=number), chunk_of(LOG, 0, 100), LOG[:100]
+        )
+    files = write_only.session().archived().files
+    carrier = Carrier(
+        backup=Backup(record=record(1), snapshots=()), chains=(Chain(files=files, complete_to=None),)
+    )
+    for private, id_lacking in (((PRIVATE,), OTHER_PUBLIC), ((OTHER_PRIVATE,), PUBLIC), ((), OTHER_PUBLIC)):
+        with pytest.raises(PrivateKeyElsewhere, match=PublicKey(id_lacking).id):
+            require_readable_log(write_only.session(private=private), carrier)
+    require_readable_log(write_only.session(private=(PRIVATE, OTHER_PRIVATE)), carrier)
+
+
 def test_an_append_that_is_there_already_is_success_without_reading_it(write_only: Shop) -> None:
     """A run that was cut after it took effect: another one has another key, and the same name."""
     append(write_only.session(), 0, 100)
@@ -496,6 +574,20 @@ def test_who_cannot_read_folds_nothing_and_loses_nothing(write_only: Shop) -> No
     assert len(log_keys(write_only)) == 8 and read(reader(write_only)) == LOG[:700]
 
 
+def test_a_private_key_that_is_missing_keeps_nobody_from_archiving(write_only: Shop) -> None:
+    """It is on a disk that is not there; only folding needs it."""
+
+    def missing() -> tuple[bytes, ...]:
+        raise ConfigError(["/media/safe/shop.private: cannot read the secret"])
+
+    session = write_only.session()
+    logs = replace(session.logs, storing=replace(session.storing, private=PrivateKeys(missing)))
+    with capture_logs() as said:
+        logs.append(FILE, chunk_of(LOG, 0, 100), LOG[:100])
+    assert [each["event"] for each in said] == ["archive.not_folded"]
+    assert session.archived().files[0].size == 100
+
+
 def test_archived_log_of_both_kinds_is_one_file(tmp_path: Path) -> None:
     old = Shop(tmp_path, keys=(SECRET,))
     append(old.session(), 0, 300)
@@ -557,6 +649,24 @@ def test_where_nothing_is_sealed_or_nothing_is_there_nothing_was_tried(tmp_path:
         shop.session().try_private_key(Meter())
 
 
+def test_log_that_is_not_sealed_was_not_opened_by_the_private_key(tmp_path: Path) -> None:
+    """Archived before public_key was set, and not since."""
+    old = Shop(tmp_path, keys=(SECRET,), private=(PRIVATE,))
+    append(old.session(), 0, 100)
+    new = replace(old, public=PUBLIC)
+    new.ship(part(11), 1)
+    assert new.session().try_private_key(Meter()).log == 0
+    append(new.session(), 100, 150)
+    assert new.session().try_private_key(Meter()).log == 50
+
+
+def test_while_nobody_knows_which_backup_is_the_newest_nothing_is_tried(write_only: Shop) -> None:
+    write_only.chain((11, None), (12, 11))
+    write_only.bucket.set(LAYOUT.manifest("backup-2"), b"{")
+    with pytest.raises(VerificationFailed, match="backup-2"):
+        reader(write_only).session().try_private_key(Meter())
+
+
 def test_who_can_read_is_told(tmp_path: Path) -> None:
     shop = Shop(tmp_path, keys=(SECRET,))
     shop.ship(part(11), 1)
@@ -566,6 +676,6 @@ def test_who_can_read_is_told(tmp_path: Path) -> None:
     new.ship(part(12), 2)
     found = new.session().readers()
     assert (found.public_key, found.others, found.sealed) == (PublicKey(PUBLIC).id, 1, 1)
-    assert (found.readable, found.private_key_here) == (0, False)
+    assert not found.private_key_here
     found = reader(new).session().readers()
-    assert (found.readable, found.private_key_here) == (1, True)
+    assert found.private_key_here

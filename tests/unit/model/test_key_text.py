@@ -63,6 +63,11 @@ def test_what_is_no_public_key_is_refused_and_not_repeated(text: str, said: str)
     assert not text or text not in str(refused.value)
 
 
+@pytest.mark.parametrize("around", ["{}\n", "# a\r\n{}\r\n", "  # a\n\t{} \n\n# b", "\ufeff# a\n{}"])
+def test_a_key_file_is_read_as_editors_write_it(around: str) -> None:
+    assert private_text(private_bytes(around.format(PRIVATE))) == PRIVATE
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

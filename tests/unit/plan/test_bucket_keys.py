@@ -7,7 +7,7 @@ from zbackup.plan.health.bucket_keys import of_keys
 
 ID = "4610c2638d1fe629"
 NONE = Readers(
-    encrypted=True, public_key="", sealed=0, readable=0, others=0, private_key_here=False
+    encrypted=True, public_key="", sealed=0, others=0, private_key_here=False
 )  # fmt: skip
 
 

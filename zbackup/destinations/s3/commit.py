@@ -68,11 +68,12 @@ class Committer:
         if self._bucket.put_new(key, body):
             return
         there = self.pages.manifest(key)
-        if there.withdrawn:
+        if not there.withdrawn and [p.guid for p in there.parts] != [p.guid for p in manifest.parts]:
+            raise VerificationFailed(f"{self._bucket.address}/{key} is there already, of other snapshots")
+        if there.withdrawn or there.parts != manifest.parts:
+            # Other parts: a stream whose page was lost was sent again, with another key.
             self._bucket.put(key, body, hashlib.sha256(body).digest())
             self.pages.known.pop(key, None)
-        elif [p.guid for p in there.parts] != [p.guid for p in manifest.parts]:
-            raise VerificationFailed(f"{self._bucket.address}/{key} is there already, of other snapshots")
 
     def _prove(self, manifest: Manifest, parts: Sequence[OutgoingStream]) -> None:
         """Once more, now that who looks sees the manifest. Take it back if anything that it needs is gone."""

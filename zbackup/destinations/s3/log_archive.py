@@ -17,8 +17,8 @@ from itertools import groupby
 from typing import Final
 
 from zbackup.destinations.archived_bytes import Gone, listed_again
-from zbackup.destinations.s3.client import Bucket
-from zbackup.destinations.s3.log_objects import MOST_AROUND, LogObjects
+from zbackup.destinations.s3.client import Bucket, Fill
+from zbackup.destinations.s3.log_objects import LONGEST_HEAD, MOST_AROUND, LogObjects
 from zbackup.destinations.s3.sealed_keys import elsewhere
 from zbackup.destinations.s3.settings import StorageSettings
 from zbackup.model.archive import (
@@ -200,7 +200,7 @@ class S3Logs:
         """Tell whether the object holds these bytes. Of one that is sealed its signature says so: it is of
         the name, which holds their hash."""
         found, where = self._object(file, chunk)
-        if self._stored.sealed_for(file, chunk, found, where):
+        if self._stored.is_sealed(file, chunk, found, where):
             return True
         return self._stored.opened(file, chunk, found, where) == data
 
@@ -234,31 +234,50 @@ class S3Logs:
 
     def _object(self, file: LogFileId, chunk: Chunk) -> tuple[bytearray, str]:
         """The object as it is stored, and what it is called in messages."""
-        where = f"{self.address}: {file}, bytes {chunk.begin} to {chunk.end}"
+        where = self._where(file, chunk)
         try:
             return self.bucket.get(f"{self._of(file)}{chunk}", MOST_CHUNK + MOST_AROUND), where
         except NotFound as gone:
             raise Gone(f"{where}: taken away meanwhile") from gone
 
+    def _where(self, file: LogFileId, chunk: Chunk) -> str:
+        return f"{self.address}: {file}, bytes {chunk.begin} to {chunk.end}"
+
     def read_newest(self, archived: ArchivedFile) -> int:
-        """Bytes of what was archived last of the file and is not empty, opened and proven."""
-        there = [o.chunk for o in self._objects_of(archived.file) if o.chunk.size]
-        newest = max((c for c in there if c.end <= archived.size), key=lambda c: c.end)
-        return len(self._first_good(archived.file, [newest])[1])
+        """Bytes of what was archived last of the file and is not empty, opened by a private key and proven; 0
+        where that is not sealed."""
+        there = [o for o in self._objects_of(archived.file) if o.chunk.size]
+        newest = max((o for o in there if o.chunk.end <= archived.size), key=lambda o: o.chunk.end)
+        data = self._first_good(archived.file, [newest.chunk])[1]
+        return len(data) if self._sealed_for(archived.file, newest) else 0
 
     def require_private_key(self, archived: ArchivedFile) -> None:
         """Raise PrivateKeyElsewhere where the end of the file is sealed and cannot be opened here.
 
         What is no real part of it says nothing: who reads it finds that out, and goes on without.
         """
-        for chunk in [o.chunk for o in self._objects_of(archived.file) if o.chunk == archived.last]:
+        for there in [o for o in self._objects_of(archived.file) if o.chunk == archived.last]:
             try:
-                found, where = self._object(archived.file, chunk)
-                sealed_for = self._stored.sealed_for(archived.file, chunk, found, where)
+                sealed_for = self._sealed_for(archived.file, there)
             except VerificationFailed:
                 continue
             if sealed_for and not self.storing.private.has(sealed_for):
                 raise elsewhere(f"the log archived at {self.address}", sealed_for)
+
+    def _sealed_for(self, file: LogFileId, there: _Object) -> str:
+        """See LogObjects. Of an object only its beginning is fetched. Raise VerificationFailed."""
+        begin = bytearray(min(there.size, LONGEST_HEAD))
+
+        def use(fill: Fill) -> None:
+            with memoryview(begin) as room:
+                fill(room)
+
+        where = self._where(file, there.chunk)
+        try:
+            self.bucket.fetch(f"{self._of(file)}{there.chunk}", there.size, use)
+        except NotFound as gone:
+            raise Gone(f"{where}: taken away meanwhile") from gone
+        return self._stored.sealed_for(file, there.chunk, begin, where)
 
     # folding
 
@@ -268,7 +287,7 @@ class S3Logs:
         Whatever fails of it leaves what was appended as it is, and is not tried again. Who cannot read what
         he archived leaves it, too.
         """
-        if self.locked or (self.storing.public and not self.storing.private.has(self.storing.public.id)):
+        if self.locked or not self._may_read(file):
             return
         first = len(known)
         room = MOST_CHUNK
@@ -291,6 +310,14 @@ class S3Logs:
         except ZbackupError as failure:
             log.warning("archive.not_folded", file=str(file), error=str(failure))
             self._unfoldable[file.key] = known[-1].chunk.end
+
+    def _may_read(self, file: LogFileId) -> bool:
+        """Tell whether what is archived now can be opened here."""
+        try:
+            return not self.storing.public or self.storing.private.has(self.storing.public.id)
+        except ZbackupError as failure:
+            log.warning("archive.not_folded", file=str(file), error=str(failure))
+            return False
 
     def _folded(self, file: LogFileId, chunks: Sequence[Chunk]) -> _Object:
         # Its hash will be of all of them: what is damaged stays alone.

@@ -21,8 +21,8 @@ from zbackup.model.archive import Chunk, LogFileId
 from zbackup.model.errors import Refused, VerificationFailed
 
 LEVEL: Final = 1
-_LONGEST_HEAD: Final = 4096
-MOST_AROUND: Final = _LONGEST_HEAD + NONCE + TAG + (1 << 16)
+LONGEST_HEAD: Final = 4096
+MOST_AROUND: Final = LONGEST_HEAD + NONCE + TAG + (1 << 16)
 """Bytes of an object beyond those of its chunk."""
 
 
@@ -78,13 +78,13 @@ class LogObjects:
         Raise VerificationFailed where it is damaged, or not encrypted as it has to be, and
         PrivateKeyElsewhere.
         """
-        head = _head(bytes(found[:_LONGEST_HEAD]), where)
+        head = _head(bytes(found[:LONGEST_HEAD]), where)
         with memoryview(found)[head.length :] as content:
             if head.encryption is None:
                 if self.storing.signed_only:
                     raise VerificationFailed(f"{where} is not encrypted, and may be anybody's")
                 return _plain(bytes(content), head.compression, chunk, where)
-            key = self._proven(file, chunk, head, content, where)
+            key = self._proven(file, chunk, head, where, content)
             if head.contents:
                 key = self.storing.private.unseal(head.contents, self._scope(file.server))
             if len(content) < NONCE + TAG:
@@ -95,20 +95,32 @@ class LogObjects:
             opening.end(bytes(content[-TAG:]))
             return _plain(bytes(content[NONCE:-TAG]), head.compression, chunk, where)
 
-    def sealed_for(self, file: LogFileId, chunk: Chunk, found: bytes | bytearray, where: str) -> str:
-        """The id of the public key that an object's bytes are sealed for, "" where they are not.
+    def sealed_for(self, file: LogFileId, chunk: Chunk, begin: bytes | bytearray, where: str) -> str:
+        """The id of the public key that an object's bytes are sealed for, "" where they are not; its
+        beginning says so.
 
-        Raise VerificationFailed unless it was signed as the object of that name, with these bytes.
+        Raise VerificationFailed unless it was signed as the object of that name.
         """
-        head = _head(bytes(found[:_LONGEST_HEAD]), where)
+        head = _head(bytes(begin[:LONGEST_HEAD]), where)
         if head.contents is None:
             return ""
-        with memoryview(found)[head.length :] as content:
-            self._proven(file, chunk, head, content, where)
+        self._proven(file, chunk, head, where)
         return head.contents.public_key
 
-    def _proven(self, file: LogFileId, chunk: Chunk, head: _Head, content: memoryview, where: str) -> DataKey:
-        """The key that is wrapped in an object; it has signed the head of one that is sealed."""
+    def is_sealed(self, file: LogFileId, chunk: Chunk, found: bytes | bytearray, where: str) -> bool:
+        """Tell whether an object is sealed, and all of it is as it was signed. Raise as sealed_for does."""
+        head = _head(bytes(found[:LONGEST_HEAD]), where)
+        if head.contents is None:
+            return False
+        with memoryview(found)[head.length :] as content:
+            self._proven(file, chunk, head, where, content)
+        return True
+
+    def _proven(
+        self, file: LogFileId, chunk: Chunk, head: _Head, where: str, content: memoryview | None = None
+    ) -> DataKey:
+        """The key that is wrapped in an object; it has signed the head of one that is sealed, and by that
+        the `content`."""
         try:
             key = data_key(self.storing.keys, head.encryption, self._scope(file.server))
         except Refused as other:
@@ -119,7 +131,7 @@ class LogObjects:
         if head.contents:
             name = _name(file, chunk, head.compression)
             signed = is_signature(head.seal, _seal(key, head.unsigned, name))
-            if not signed or head.sha256 != hashlib.sha256(content).hexdigest():
+            if not signed or (content is not None and head.sha256 != hashlib.sha256(content).hexdigest()):
                 raise VerificationFailed(f"{where} was changed since it was written, or is another's")
         return key
 

@@ -96,10 +96,13 @@ class S3Session:
 
     def inventory(self) -> Inventory:
         contents = self.contents()
+        self.unfinished.keep_only([s for s in contents.headers if s not in contents.indexes])
+        self._require_understood(contents)
+        return inventory_of(contents, self.address, self.storing, self.now(), needed_with_lost(contents))
+
+    def _require_understood(self, contents: BucketContents) -> None:
         for key, problem in contents.unreadable[:1]:
             raise VerificationFailed(f"{self.bucket.address}/{key}: {problem}")
-        self.unfinished.keep_only([s for s in contents.headers if s not in contents.indexes])
-        return inventory_of(contents, self.address, self.storing, self.now(), needed_with_lost(contents))
 
     def contents(self) -> BucketContents:
         return scan(self.pages, self.storing.table.uploads)
@@ -140,13 +143,13 @@ class S3Session:
             encrypted=self.storing.encrypts_new,
             public_key=self.storing.public_id,
             sealed=sum(map(bool, sealed)),
-            readable=sum(bool(ids) and all(map(private.has, ids)) for ids in sealed),
             others=sealed.count(()),
             private_key_here=private.has(self.storing.public_id),
         )
 
     def try_private_key(self, meter: Meter) -> KeyTrial:
         contents = self.contents()
+        self._require_understood(contents)
         committed = in_order(contents)
         if not committed:
             raise NotFound(f"there is no committed backup at {self.address} to open")
@@ -245,6 +248,8 @@ class S3Session:
     def store(self, part: OutgoingStream, sender: Command, meter: Meter) -> int:
         stream = StreamId(dataset=part.dataset, guid=part.guid, base=part.base)
         begun = self._begun(stream)
+        if begun and (whole := self._whole(begun)):
+            return whole.size
         going_on = begun if begun and begun.resumable else None
         page: StreamIndex | None = None
         with reading(sender) as source:
@@ -263,9 +268,25 @@ class S3Session:
         # Only now is it known that the sender came to its end.
         if page is None:
             raise VerificationFailed("what was to be stored is empty, and no ZFS send stream")
-        self.bucket.put_new(self.layout.index(stream), to_json(page))
+        mine = self.bucket.put_new(self.layout.index(stream), to_json(page))
         self.unfinished.forget(stream)
+        if mine and begun and not begun.resumable:
+            self._remove_others(stream, page)
         return page.size
+
+    def _remove_others(self, stream: StreamId, page: StreamIndex) -> None:
+        """Take away what a run before stored of a stream that was begun again: nobody needs it, and it has
+        another key."""
+        for entry in self.bucket.list(self.layout.segments(stream)):
+            number, digest = segment_of(entry.key) or (0, b"")
+            ours = number < len(page.segments) and page.segments[number].sha256 == digest
+            if ours or not self.layout.is_segment(stream, entry.key):
+                continue
+            try:
+                self.bucket.delete(entry.key)
+            except BucketRefused as refused:
+                log.info("s3.segments_stay", stream=ascii(str(stream)), reason=str(refused))
+                return
 
     def _begun(self, stream: StreamId) -> _Begun | None:
         """Tell how an earlier run began, and whether one may go on so.
@@ -293,6 +314,18 @@ class S3Session:
             log.info("s3.stream_begun_again", stream=ascii(str(stream)), reason="its key is not kept here")
             return _Begun(header, None, resumable=False)
         return _Begun(header, keys, resumable=True)
+
+    def _whole(self, begun: _Begun) -> StreamIndex | None:
+        """The page of a stream that is whole as it was begun, and that one cannot go on with; None where it
+        is not. It is sent again with what it is based on, and then there is nothing to do."""
+        stream = StreamId(dataset=begun.header.dataset, guid=begun.header.guid, base=begun.header.base)
+        if begun.resumable or begun.header.version == 1:
+            return None
+        try:
+            page = self.pages.index(stream).page
+        except (NotFound, VerificationFailed):
+            return None
+        return page if page.header == begun.header else None
 
     def _buffers(self, header: StreamHeader | None) -> Buffers:
         """One is filled while the others are on their way."""
@@ -326,6 +359,7 @@ class S3Session:
                 why = "a committed backup may need it"
                 log.warning("s3.stream_kept", stream=ascii(str(stream)), reason=why)
                 continue
+            self.unfinished.forget(stream)
             try:
                 for entry in self.bucket.list(self.layout.segments(stream)):
                     if self.layout.is_segment(stream, entry.key):

@@ -7,6 +7,7 @@ holds that is being sent. Where there is none, the stream is begun again with an
 
 import base64
 import hashlib
+import os
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,7 +70,8 @@ class UnfinishedKeys:
                 secure_files.unlink(self._directory(self.home) / name)
 
     def _directory(self, home: Path) -> Path:
-        return home / _hashed(*self.address)
+        # Each user has his own: nobody else can look into it.
+        return home / _hashed(str(os.geteuid()), *self.address)
 
     def _file(self, home: Path, stream: StreamId) -> Path:
         return self._directory(home) / _hashed(str(stream))

@@ -113,7 +113,7 @@ class DestinationSource:
             choice = _choose(ctx, self.destination, there, target, options)
             log = choice.log or choice.base
             carrier = there.carrier(log)
-            require_readable_log(session, carrier)
+            require_readable_log(session, carrier.since(choice.base.record) if carrier else None)
             size = 0 if self.run_at_destination else sizes(session, choice.base, there.real(log))
             size += archived_bytes(carrier.since(choice.base.record)) if carrier else 0
         return RestorePlan(
@@ -139,7 +139,7 @@ class DestinationSource:
                 choice = _choose(ctx, self.destination, there, target, options)
                 base, log = choice.base, choice.log or choice.base
                 real, carrier = there.real(log), there.carrier(log)
-                require_readable_log(session, carrier)
+                require_readable_log(session, carrier.since(base.record) if carrier else None)
                 failed.callback(clean_up if self.run_at_destination else _note_kept, ctx, name)
                 # While the backup that it goes on from is held, no prune takes archived log away.
                 with remote_holds(ctx, self.destination, session, name, there.copies, (base, real)):

@@ -77,9 +77,13 @@ def archived_copies(session: Session, copies: Copies, epoch: int | None = None) 
 
 
 def require_readable_log(session: Session, carrier: Carrier | None) -> None:
-    """Raise PrivateKeyElsewhere, before anything is fetched, where the archived log cannot be read here."""
+    """Raise PrivateKeyElsewhere, before anything is fetched, where the archived log cannot be read here.
+
+    Each file's end is asked: with another public key since, one needs the private keys of both.
+    """
     if carrier and isinstance(session, Sealing):
-        session.require_log_key(carrier.chains[0].files[-1])
+        for each in carrier.chains[0].files:
+            session.require_log_key(each)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
