@@ -8,6 +8,7 @@ from zbackup.engines.mysql.copy import made_lines, tables
 from zbackup.engines.mysql.copy.attached import require_unattached
 from zbackup.engines.mysql.copy.creation import Creation, read_creation
 from zbackup.engines.mysql.copy.definition import (
+    ENGINES,
     Definition,
     Key,
     Piece,
@@ -28,7 +29,6 @@ from zbackup.engines.mysql.sql.quoting import identifier
 from zbackup.model.copying import Action, CopyStep, CopyWish, TableName
 from zbackup.model.errors import NotFound, Refused, Taken, UsageError
 
-ENGINES = ("innodb", "myisam", "aria", "rocksdb")
 WORK = "zbackup_copy_"
 KEYS_LATER_BYTES = 2 << 30
 """Up to this size, a table gets its indexes when it is filled. Each is one statement, which a replica is busy
