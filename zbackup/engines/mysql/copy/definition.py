@@ -24,8 +24,8 @@ _ELSEWHERE: Final = frozenset({"DIRECTORY", "TABLESPACE"})
 ENGINES: Final = ("innodb", "myisam", "aria", "rocksdb")
 _KEPT_BY: Final = frozenset(("=", engine.upper()) for engine in ENGINES)
 _EVERYWHERE: Final = frozenset({"/*!50100", "/*!50500"})
-"""What begins executable comments that no server skips. One that skips another ends it at the first `*/`, also
-in quotes."""
+"""What begins executable comments that no server skips. A server that skips one ends it at the first `*/`, in
+quotes or not."""
 
 
 @dataclass(frozen=True, slots=True)
