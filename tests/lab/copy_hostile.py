@@ -26,7 +26,7 @@ from zbackup.engines.mysql.recovery.memory_tables import set_aside
 from zbackup.engines.mysql.server.connection import Connection, PrivilegeMissing, connect
 from zbackup.engines.mysql.sql.quoting import identifier, literal, qualified
 from zbackup.model.copying import CopyWish, Entrance, TableName, parse_table
-from zbackup.model.errors import Refused
+from zbackup.model.errors import DatabaseError, Refused
 from zbackup.model.progress import Silent
 
 LONGEST = 64
@@ -279,6 +279,28 @@ class TestHostileNames:
             with pytest.raises(Refused, match="another definition than the clone's: it has KEY `late`"):
                 more.copy("more.t")
         assert not more.production.sql("SHOW TABLES FROM more")
+
+    def test_a_run_that_was_cut_off_before_it_asked_is_no_proof(
+        self, more: Rig, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        more.clone.sql("CREATE TABLE more.t (id INT PRIMARY KEY)")
+        more.clone.sql("INSERT INTO more.t VALUES (1)")
+
+        def cut_off(*_: object) -> None:
+            raise DatabaseError("cut off")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(session_module, "require_shape", cut_off)
+            with pytest.raises(DatabaseError, match="cut off"):
+                more.copy("more.t")
+        ((work,),) = more.production.sql("SHOW TABLES FROM more")
+        more.production.sql(f"ALTER TABLE {qualified('more', str(work))} ADD extra INT")
+        for _ in range(2):
+            with pytest.raises(Refused, match="an earlier run has made it, which DROP TABLE") as refused:
+                more.copy("more.t")
+            assert not more.production.sql(f"SELECT * FROM {qualified('more', str(work))}")
+        more.production.sql("DROP TABLE" + str(refused.value).partition("DROP TABLE")[2].split(" removes")[0])
+        assert [done.inserted for done in more.copy("more.t")] == [1]
 
     def test_what_a_server_says_that_lies_makes_nothing(
         self, more: Rig, monkeypatch: pytest.MonkeyPatch
