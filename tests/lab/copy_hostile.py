@@ -15,6 +15,7 @@ import pytest
 from tests.lab.copy_rig import Rig
 from tests.lab.undo_rows import _transaction, _undo
 from zbackup.engines.mysql.copy import session as session_module
+from zbackup.engines.mysql.copy import tables
 from zbackup.engines.mysql.copy.definition import Definition
 from zbackup.engines.mysql.copy.job import TableJob
 from zbackup.engines.mysql.copy.sides import Sides
@@ -25,7 +26,7 @@ from zbackup.engines.mysql.recovery.memory_tables import set_aside
 from zbackup.engines.mysql.server.connection import Connection, PrivilegeMissing, connect
 from zbackup.engines.mysql.sql.quoting import identifier, literal, qualified
 from zbackup.model.copying import CopyWish, Entrance, TableName, parse_table
-from zbackup.model.errors import Refused
+from zbackup.model.errors import DatabaseError, Refused
 from zbackup.model.progress import Silent
 
 LONGEST = 64
@@ -177,6 +178,16 @@ DEFINITIONS = (
 )
 
 
+_MORE = "ENGINE=InnoDB SELECT TABLE_NAME FROM information_schema.TABLES -- ' */ '') ENGINE=InnoDB"
+LIES = (
+    "CREATE TABLE `t` (`id` int) ENGINE=InnoDB (TABLE `mysql`.`user`)",
+    f"CREATE TABLE `t` (`id` int COMMENT /*!99999 ' */ 'x') {_MORE}",
+    f"CREATE TABLE `t` (`id` int COMMENT /*M! ' */ 'x') {_MORE}",
+    "CREATE TABLE `t` (`id` int) ENGINE=FEDERATED CONNECTION='mysql://u@127.0.0.1/d/t'",
+)
+"""Definitions that no server prints, but one that others have taken over."""
+
+
 class TestHostileNames:
     """Everything that has a name is called like a part of a statement."""
 
@@ -268,6 +279,40 @@ class TestHostileNames:
             with pytest.raises(Refused, match="another definition than the clone's: it has KEY `late`"):
                 more.copy("more.t")
         assert not more.production.sql("SHOW TABLES FROM more")
+
+    def test_a_run_that_was_cut_off_before_it_asked_is_no_proof(
+        self, more: Rig, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        more.clone.sql("CREATE TABLE more.t (id INT PRIMARY KEY)")
+        more.clone.sql("INSERT INTO more.t VALUES (1)")
+
+        def cut_off(*_: object) -> None:
+            raise DatabaseError("cut off")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(session_module, "require_shape", cut_off)
+            with pytest.raises(DatabaseError, match="cut off"):
+                more.copy("more.t")
+        ((work,),) = more.production.sql("SHOW TABLES FROM more")
+        more.production.sql(f"ALTER TABLE {qualified('more', str(work))} ADD extra INT")
+        for _ in range(2):
+            with pytest.raises(Refused, match="an earlier run has made it, which DROP TABLE") as refused:
+                more.copy("more.t")
+            assert not more.production.sql(f"SELECT * FROM {qualified('more', str(work))}")
+        more.production.sql("DROP TABLE" + str(refused.value).partition("DROP TABLE")[2].split(" removes")[0])
+        assert [done.inserted for done in more.copy("more.t")] == [1]
+
+    def test_what_a_server_says_that_lies_makes_nothing(
+        self, more: Rig, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for number, lie in enumerate(LIES):
+            name = f"liar{number}"
+            more.clone.sql(f"CREATE TABLE more.{name} (id INT PRIMARY KEY)")
+            with monkeypatch.context() as patch:
+                patch.setattr(tables, "definition", lambda *_, lie=lie: lie)
+                with pytest.raises(Refused, match=r"cannot parse SHOW CREATE output|of the engine"):
+                    more.copy(f"more.{name}")
+            assert not more.production.sql("SHOW TABLES FROM more")
 
     def test_other_statements_of_names(self, more: Rig) -> None:
         for seed, name in enumerate(names(5)):

@@ -22,6 +22,8 @@ COLLECTS = frozenset(
     ("list", "tuple", "set", "frozenset", "sorted", "reversed", "iter", "next", "map", "filter",
      "enumerate", "zip", "dict", "str", "bytes", "repr", "chain", "cast", "min", "max")
 )  # fmt: skip
+PUTS = frozenset(("append", "add", "extend", "insert", "update", "setdefault"))
+"""Methods that put what they are given into a collection."""
 MADE_OF: dict[type[ast.expr], tuple[str, ...]] = {
     ast.Constant: (),
     ast.Compare: (),
@@ -247,8 +249,9 @@ class Program:
 
     def _quotes(self, called: ast.expr, of: str) -> bool:
         """Tell whether a call in that module is of functions that quote, and of no others of their names."""
-        places = self.quoting.get(_name_of(called))
-        return places is not None and all(module in places for _, module in self._meant(called, of))
+        places = self.quoting.get(_name_of(called), set())
+        meant = self._meant(called, of)
+        return bool(meant) and all(module in places for _, module in meant)
 
     def _results(self, called: ast.expr, of: str) -> "list[Part] | None":
         """What the functions return that a call in that module may mean."""
@@ -412,9 +415,9 @@ def _assigned(where: ast.AST, name: str) -> Iterator[ast.expr]:
         match node:
             case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=owner))], value=value) if owner == name:
                 yield value
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="append" | "add" | "extend")):
-                if owner == name:
-                    yield from node.args
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=attr)):
+                if owner == name and attr in PUTS:
+                    yield from (*node.args, *(keyword.value for keyword in node.keywords))
 
 
 def _bound(node: ast.AST) -> list[tuple[ast.expr, ast.expr]]:

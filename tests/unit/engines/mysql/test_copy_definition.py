@@ -138,11 +138,47 @@ def test_what_inverts_the_quoting_of_lines_is_only_a_name() -> None:
         "CREATE TABLE `t` (\n  `a` int /*!80000 INVISIBLE\n) ENGINE=InnoDB",
         "CREATE TABLE `t` (\n  `a` int /*!80000 ,\n  `b` */ int\n) ENGINE=InnoDB",
         "CREATE TABLE `t` (\n  `a` int\n) ENGINE=InnoDB )",
+        "CREATE TABLE `t` (\n  `a` int\n) ENGINE=InnoDB (TABLE `hr`.`salaries`)",
+        "CREATE TABLE `t` (\n  `a` int DEFAULT (TABLE `hr`.`salaries`)\n) ENGINE=InnoDB",
+        "CREATE TABLE `t` (`a` int /*!99999 ' */ ) ENGINE=InnoDB SELECT 1 -- ' */ ) ENGINE=InnoDB",
+        "CREATE TABLE `t` (`a` int /*M! ' */ ) ENGINE=InnoDB SELECT 1 -- ' */ ) ENGINE=InnoDB",
+        "CREATE TABLE `t` (\n  `a` int /*!80021 ENGINE_ATTRIBUTE '/*' */\n) ENGINE=InnoDB",
     ],
 )
 def test_what_no_server_prints_is_refused(shown: str) -> None:
     with pytest.raises(Refused, match="cannot parse SHOW CREATE output"):
         parse_definition(shown)
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        "ENGINE=FEDERATED CONNECTION='mysql://u@h/d/t'",
+        "ENGINE=InnoDB ENGINE=CONNECT FILE_NAME='/etc/passwd'",
+        "ENGINE FEDERATED",
+        "ENGINE=`FEDERATED`",
+        "ENGINE='FEDERATED'",
+        "ENGINE=MRG_MyISAM INSERT_METHOD=LAST",
+        "ENGINE=InnoDB PARTITION BY HASH (`a`) (PARTITION p0 ENGINE = SPIDER)",
+        "ENGINE",
+    ],
+)
+def test_a_table_of_an_engine_that_reaches_others_is_refused(tail: str) -> None:
+    with pytest.raises(Refused, match="zbackup copies no tables of the engine"):
+        parse_definition(f"CREATE TABLE `t` (\n  `a` int\n) {tail}")
+
+
+def test_an_option_before_the_engine_is_kept() -> None:
+    tail = "/*!80023 AUTOEXTEND_SIZE=4194304 */ ENGINE=InnoDB"
+    assert parse_definition(f"CREATE TABLE `t` (\n  `a` int\n) {tail}").tail.printed == tail
+
+
+def test_what_every_server_runs_may_have_the_end_of_a_comment_in_quotes() -> None:
+    shown = (
+        "CREATE TABLE `t` (\n  `a` int\n) ENGINE=InnoDB\n/*!50500 PARTITION BY LIST  COLUMNS(`a`)\n"
+        "(PARTITION `*/` VALUES IN ('/*') COMMENT = '*/' ENGINE = InnoDB) */"
+    )
+    assert parse_definition(shown).tail.printed == shown.partition("\n) ")[2]
 
 
 def test_a_table_that_is_kept_elsewhere_is_refused() -> None:
@@ -246,6 +282,8 @@ def test_a_trigger_that_is_not_understood_is_refused(wrong: str) -> None:
         "CREATE TABLE `v` AS ",
         VIEW.replace("DEFINER=`a`@`%` ", ""),
         VIEW.replace("SQL SECURITY DEFINER ", ""),
+        VIEW.replace("`a`@`%`", "CURRENT_USER"),
+        VIEW.replace("`a`@`%`", "Current_Role"),
         VIEW.replace("`v`", "`v` /*! AS select 2 */"),
         VIEW.partition(" AS ")[0],
     ],

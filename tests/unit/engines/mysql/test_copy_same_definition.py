@@ -1,12 +1,16 @@
 """What production has made is compared with the clone's definition, token by token."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.engines.mysql.test_copy_definition import SHOWN
 from zbackup.engines.mysql.copy.definition import parse_definition, referring_to
 from zbackup.engines.mysql.copy.job import TableJob
+from zbackup.engines.mysql.copy.plan_table import together
 from zbackup.engines.mysql.copy.same_definition import differences
 from zbackup.engines.mysql.copy.tables import Column, ForeignKey, Table
+from zbackup.engines.mysql.sql.lexer import tokens
 from zbackup.model.copying import CopyStep, TableName
 
 NAME, WORK, PARENT = TableName("s", "we`ird"), TableName("s", "zbackup_copy_1"), TableName("s", "parent")
@@ -97,3 +101,11 @@ def test_a_foreign_key_refers_to_the_table_that_is_filled() -> None:
 def test_any_other_is_named(old: str, new: str, named: str) -> None:
     assert old in SHOWN
     assert found(SHOWN.replace(old, new))[0].startswith(named)
+
+
+def test_what_is_shown_for_people_to_run_has_names_in_quotes_alone() -> None:
+    step = CopyStep(
+        source=NAME, into=NAME, action="replace", statements=(), kept=TableName("s", "t\nDROP TABLE x;")
+    )
+    shown = together({NAME: replace(job(), step=step)})[NAME].step.statements
+    assert "DROP" not in [token.word for token in tokens("\n".join(shown))]

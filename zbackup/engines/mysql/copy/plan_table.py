@@ -8,6 +8,7 @@ from zbackup.engines.mysql.copy import made_lines, tables
 from zbackup.engines.mysql.copy.attached import require_unattached
 from zbackup.engines.mysql.copy.creation import Creation, read_creation
 from zbackup.engines.mysql.copy.definition import (
+    ENGINES,
     Definition,
     Key,
     Piece,
@@ -28,7 +29,6 @@ from zbackup.engines.mysql.sql.quoting import identifier
 from zbackup.model.copying import Action, CopyStep, CopyWish, TableName
 from zbackup.model.errors import NotFound, Refused, Taken, UsageError
 
-ENGINES = ("innodb", "myisam", "aria", "rocksdb")
 WORK = "zbackup_copy_"
 KEYS_LATER_BYTES = 2 << 30
 """Up to this size, a table gets its indexes when it is filled. Each is one statement, which a replica is busy
@@ -240,7 +240,11 @@ def _shown(job: TableJob) -> list[str]:
     shown.append(f"{rows};  -- about {job.table.rows} rows, in transactions of about 1 MiB")
     shown += [add_keys(job.work, keys) + ";" for keys in built_at_once(job.keys)]
     shown += [sql + ";" for sql in (*job.foreign_sql, *(made.shown for made in job.triggers))]
-    return [*shown, rename([job]) + ";", *released(job)]
+    shown.append(rename([job]) + ";")
+    # No name is in a comment: one with a line end would end it, where people hand these to a server.
+    if job.step.kept:
+        shown.append("-- and drop the old table's foreign keys, which would hold up their parents")
+    return shown
 
 
 def rename(jobs: Sequence[TableJob], marker: TableName | None = None) -> str:
@@ -251,14 +255,6 @@ def rename(jobs: Sequence[TableJob], marker: TableName | None = None) -> str:
         moves.append((job.work, job.step.into))
     moves += [(marker, marker_named(marker))] if marker else []
     return "RENAME TABLE " + ", ".join(f"{quoted_name(a)} TO {quoted_name(b)}" for a, b in moves if b)
-
-
-def released(job: TableJob) -> list[str]:
-    """Statements that take from the table that is kept what would hold up production."""
-    kept = job.step.kept
-    return (
-        [] if kept is None else [f"-- and drop the foreign keys of {kept}, which would hold up their parents"]
-    )
 
 
 def _view(sides: Sides, wish: CopyWish, table: Table) -> TableJob:

@@ -15,6 +15,8 @@ from zbackup.model.errors import Refused
 
 _TIMES = ("BEFORE", "AFTER")
 _EVENTS = ("INSERT", "UPDATE", "DELETE")
+_WHOEVER = ("CURRENT_USER", "CURRENT_ROLE")
+"""Whoever makes it: for a copy, its own account. Servers print that account's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,7 @@ class _Reader:
 
     def _part_of_account(self) -> str:
         token = self._next()
-        if token.kind not in ("word", "name", "string"):
+        if token.kind not in ("word", "name", "string") or token.word in _WHOEVER:
             raise self._refused(token)
         self.at += 1
         return string_value(token, **self._escapes()) if token.kind == "string" else token.name
