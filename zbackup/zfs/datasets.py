@@ -356,9 +356,8 @@ class Zfs:
         """Destroy exactly this file system, which must have neither children nor snapshots."""
         self._require_guid(dataset.name, dataset.guid)
         if dataset.name in self._mounts():
-            self._zfs(
-                "destroy", "-n", dataset.name, mutates=False
-            )  # else what has children is unmounted first
+            # Not unmounted for nothing, where it has children or snapshots.
+            self._zfs("destroy", "-n", dataset.name, mutates=False)
             self.unmount(dataset.name)
         self._patiently(lambda: self._zfs("destroy", dataset.name))
 

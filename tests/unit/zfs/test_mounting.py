@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from zbackup.model.errors import CommandFailed, KeyNotLoaded
-from zbackup.proc.mounts import MS_NOATIME, MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_RDONLY, MS_RELATIME
-from zbackup.zfs.mounting import FACTS, mount_options, place_of
+from zbackup.model.errors import CommandFailed, KeyNotLoaded, Refused
+from zbackup.proc.mounts import MS_NOATIME, MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_RDONLY, MS_RELATIME, mount
+from zbackup.zfs.datasets import Zfs
+from zbackup.zfs.mounting import FACTS, KernelMounts, mount_options, place_of
 
 USUAL = dict.fromkeys(FACTS, "none") | {
     "canmount": "on", "keystatus": "-", "atime": "on", "relatime": "on", "devices": "on", "exec": "on",
@@ -48,3 +49,32 @@ def test_what_cannot_be_mounted(fact: dict[str, str], said: str, kind: type[Comm
     with pytest.raises(kind, match=said):
         place_of("tank/a", USUAL | fact)
     assert place_of("tank/a", USUAL) == Path("/srv/a b")
+
+
+def test_what_another_unmounts_meanwhile_is_unmounted(tmp_path: Path) -> None:
+    table = tmp_path / "mountinfo"
+    table.write_text("36 35 0:32 / /srv/a rw - zfs tank/a rw\n")
+
+    class Raced(KernelMounts):
+        def __init__(self, failure: Exception, *, gone: bool) -> None:
+            self.failure, self.gone = failure, gone
+
+        def unmount(self, name: str, path: Path) -> None:
+            assert (name, path) == ("tank/a", Path("/srv/a"))
+            if self.gone:
+                table.write_text("")
+            raise self.failure
+
+    failed = CommandFailed(("zfs", "unmount"), 1, "cannot unmount 'tank/a': Invalid argument")
+    for failure in (failed, Refused("/srv/a does not lead to tank/a")):
+        with pytest.raises(type(failure)):
+            Zfs(mountinfo=table, mounts=Raced(failure, gone=False)).unmount("tank/a")
+    for failure in (failed, Refused("/srv/a does not lead to tank/a")):
+        table.write_text("36 35 0:32 / /srv/a rw - zfs tank/a rw\n")
+        Zfs(mountinfo=table, mounts=Raced(failure, gone=True)).unmount("tank/a")
+
+
+def test_a_name_need_not_be_utf_8() -> None:
+    flags, options = mount_options(USUAL | {"mountpoint": "/srv/caf\udce9"})
+    with pytest.raises(OSError, match="not there"):
+        mount("tank/a", "/srv/not there", "zfs", flags, options)
