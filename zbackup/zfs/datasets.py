@@ -18,7 +18,15 @@ from zbackup.model.snapshot import Dataset, Snapshot
 from zbackup.proc.run import Runner, run
 from zbackup.zfs import parse
 from zbackup.zfs.errors import translate
-from zbackup.zfs.mounting import FACTS, KernelMounts, Mounts, elsewhere, mount_options, place_of
+from zbackup.zfs.mounting import (
+    FACTS,
+    KernelMounts,
+    Mounts,
+    elsewhere,
+    mount_options,
+    place_of,
+    require_empty,
+)
 from zbackup.zfs.prepared import Prepared
 from zbackup.zfs.txg import Taking, taking
 
@@ -307,13 +315,14 @@ class Zfs:
         """
         asked = self._zfs("get", "-Hp", "-o", "value", ",".join(FACTS), "--", name, mutates=False)
         facts = dict(zip(FACTS, asked.removesuffix("\n").split("\n", len(FACTS) - 1), strict=True))
-        place = place_of(name, facts)
+        place = place_of(name, facts, self.mounts)
         if only_at and place != only_at:
             raise Refused(f"{name} is not mounted at {place}: its place is {only_at}")
         if found := self._mounts().get(name):
             if not self.mounts.is_there(name, place):
                 raise elsewhere(name, found, place)
             return
+        require_empty(name, facts, place, self.mounts)
         with _named():
             self.mounts.mount(name, place, *mount_options(facts))
 

@@ -49,6 +49,7 @@ class Pool:
     def value(self, name: str, asked: str) -> str:
         facts = dict.fromkeys(FACTS, "on") | {
             "nbmand": "off",
+            "zoned": "off",
             "mountpoint": self.mountpoint,
             "mounted": "yes" if self.datasets[name] else "no",
             "canmount": self.canmount,
