@@ -148,7 +148,8 @@ def _located(program: str, path: str) -> str:
     why = ""
     for directory in path.split(":"):
         found = Path(directory, program)
-        if not directory.startswith("/") or not found.is_file() or not os.access(found, os.X_OK):
+        # Not found.is_file(), which fails where we may not look.
+        if not directory.startswith("/") or not os.path.isfile(found) or not os.access(found, os.X_OK):  # noqa: PTH113
             continue
         if os.geteuid() != 0:
             return str(found)

@@ -131,6 +131,17 @@ def test_a_program_is_looked_for_once(tmp_path: Path, monkeypatch: pytest.Monkey
     assert locate("/any/path") == "/any/path"
 
 
+def test_a_directory_that_cannot_be_looked_into_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of root's /root/bin, which is left in PATH by sudo -u."""
+    program = tmp_path / "zb-other-tool"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"/{'x' * 300}:{tmp_path}")
+    assert locate("zb-other-tool") == str(program)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="for another user it is his own business what he runs")
 @pytest.mark.parametrize("what", ["file", "directory", "link"])
 def test_root_runs_no_program_that_others_can_replace(
