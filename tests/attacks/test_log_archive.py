@@ -94,3 +94,25 @@ def test_what_root_is_told_to_run_gives_nothing_of_roots_away(archive: LogDatase
     assert mounts_of(archive) == [str(place)]
     assert (place.stat().st_uid, place.stat().st_mode & 0o777) == (UID, 0o700)
     assert (place.parent.stat().st_uid, place.parent.stat().st_mode & 0o022) == (0, 0)
+
+
+def test_who_receives_has_root_mount_it_nowhere_else(archive: LogDataset, tmp_path: Path) -> None:
+    """He may set both properties, as `zfs receive` needs it that is to leave them alone."""
+    canary = Canary(tmp_path / "canary")
+    place = archive.prepare_for((UID, UID))
+    run("zfs", "unmount", archive.name)  # as after a start, with a key that came late
+    run("zfs", "allow", "-u", str(UID), "canmount,mountpoint", archive.name)
+
+    def attack() -> None:
+        for setting in ("canmount=noauto", f"mountpoint={canary.home}", "canmount=on"):
+            subprocess.run(["zfs", "set", setting, archive.name], check=True)
+
+    assert as_user(UID, attack) == 0
+    for asked in (archive.directory, archive.prepared, lambda: archive.prepare_for((UID, UID))):
+        with pytest.raises(Refused, match="is no log archive's"):
+            asked()
+    assert mounts_of(archive) == []
+    canary.assert_untouched()
+    run("zfs", "set", "canmount=noauto", archive.name)
+    run("zfs", "set", f"mountpoint={place}", archive.name)
+    assert archive.prepare_for((UID, UID)) == place and mounts_of(archive) == [str(place)]

@@ -238,7 +238,7 @@ def test_what_somebody_renamed_or_destroyed_meanwhile_is_told(world: World, ctx:
     kept = world.keep()
     world.pools.rename("tank/db", "tank/mine")
     with pytest.raises(
-        ZbackupError, match=r"tank/db-before-.* was renamed meanwhile: zfs rename tank/mine tank/db"
+        ZbackupError, match=r"tank/db-before-.* was renamed meanwhile: zfs rename -u tank/mine tank/db"
     ):
         undo(ctx, "r1")
     world.put_back(kept)

@@ -71,6 +71,12 @@ class FakeMounts:
     def __init__(self, world: "World") -> None:
         self._world = world
 
+    def is_host(self) -> bool:
+        return True
+
+    def is_empty(self, path: Path) -> bool:
+        return True
+
     def mount(self, name: str, path: Path, flags: int, options: str) -> None:
         self._world.run(("zfs", "mount", "--", name))
 

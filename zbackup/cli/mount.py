@@ -61,7 +61,9 @@ def _mount(name: str, owner: tuple[int, int] | None) -> Path:
         return LogDataset(home=name.removesuffix("/log"), name=name).prepare_for(owner)
     zfs = Zfs()
     zfs.mount(name)
-    return Path(zfs.mounted_below(name)[name])
+    if at := zfs.mounted_below(name).get(name):
+        return Path(at)
+    raise Refused(f"{name} was mounted, and others unmounted it at once: stop what runs there")
 
 
 def _owner(user: str) -> tuple[int, int]:

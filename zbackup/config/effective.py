@@ -52,8 +52,8 @@ HARMLESS: Final[dict[type[BaseModel], str]] = {
     Ship: "to name initial bandwidth prune max_lag grace verify verify_read drill",
     Ssh: "identity known_hosts sudo alive",
     S3: "endpoint region profile path_style storage_class sse kms_key object_lock object_lock_days ca_file "
-    "public_key connect_timeout read_timeout attempts segment uploads compression accept_plain accept_unbound "
-    "full_every max_chain max_share",
+    "public_key connect_timeout read_timeout attempts segment uploads compression accept_plain "
+    "accept_unbound full_every max_chain max_share",
     Archive: "to every",
     Cluster: "config shards",
 }

@@ -51,8 +51,10 @@ def is_mounted_on(path: Path, source: str) -> bool:
 def unmount_from(path: Path, source: str) -> None:
     """Unmount exactly this file system from where mountinfo has it.
 
-    Raise Refused when something else is there, OSError as umount(2). A directory that something is mounted on
-    can neither be renamed nor removed, so its name in its open parent is as good as the directory itself.
+    Raise Refused when something else is there, OSError as umount(2). While it is open it is busy, so it is
+    unmounted by its name in its open parent. That name its owner can give to another directory of his, from a
+    mount namespace in which nothing is mounted there (rename(2)). Then that one's mount goes, which he can
+    have with rmdir(2) at any time.
     """
     with opened_parent(path) as (parent, name):
         found = os.open(name, _OPEN, dir_fd=parent)

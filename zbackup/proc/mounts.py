@@ -94,7 +94,7 @@ def leave_mounts() -> None:
 def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
     """mount(2). Raise OSError."""
     done = _C.mount(
-        os.fsencode(source), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), options.encode()
+        os.fsencode(source), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), os.fsencode(options)
     )
     _require(done, target)
 

@@ -18,6 +18,8 @@ _OPENAT2 = 437  # on every architecture
 _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08
 _TRIES = 100
 _MOST_LINKS = 40
+_FUSE = 0x65735546
+"""FUSE_SUPER_MAGIC of statfs(2)."""
 
 _WALK = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Of a link or a FIFO in a file's or a directory's place (open(2), openat2(2)).
@@ -116,7 +118,21 @@ def _sync(parent: int, name: str) -> None:
 def is_own(directory: int) -> bool:
     """Tell whether nobody but root and we may change what is in it."""
     facts = os.fstat(directory)
-    return facts.st_uid in (0, os.geteuid()) and not facts.st_mode & 0o022
+    return facts.st_uid in (0, os.geteuid()) and not facts.st_mode & 0o022 and not _is_fuse(directory)
+
+
+def _is_fuse(directory: int) -> bool:
+    """Tell whether a program says what is there, and whose it is. Any user may mount one where he may write
+    (fusermount(1)); with user_allow_other in fuse.conf root sees it, too."""
+    return _kind(directory) == _FUSE
+
+
+def _kind(directory: int) -> int:
+    """The kind of file system an open directory lies on, as statfs(2) numbers them."""
+    facts = (ctypes.c_long * 64)()  # struct statfs begins with f_type, and is shorter
+    if _C.fstatfs(directory, ctypes.byref(facts)) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return int(facts[0])
 
 
 def _beneath(top: int, names: list[str]) -> int:
@@ -187,7 +203,7 @@ def require_only_roots(directory: Path) -> None:
         for above, entry in pairwise([*reversed(path.parents), path]):
             facts = above.stat()
             free = bool(facts.st_mode & 0o022)
-            if not _is_roots(facts) or (free and not facts.st_mode & modes.S_ISVTX):
+            if not _is_roots(facts) or (free and not facts.st_mode & modes.S_ISVTX) or _is_told(above):
                 raise _open_to_others(above, directory)
             if not os.path.lexists(entry):
                 if free:
@@ -195,8 +211,17 @@ def require_only_roots(directory: Path) -> None:
                 return
             if not _is_roots(entry.lstat()):
                 raise _open_to_others(entry, directory)
-        if path.stat().st_mode & 0o022:
+        if path.stat().st_mode & 0o022 or _is_told(path):
             raise _open_to_others(path, directory)
+
+
+def _is_told(directory: Path) -> bool:
+    """Tell whether a program says what is in it: see _is_fuse."""
+    found = os.open(directory, os.O_PATH | os.O_CLOEXEC)
+    try:
+        return _is_fuse(found)
+    finally:
+        os.close(found)
 
 
 def _is_roots(facts: os.stat_result) -> bool:

@@ -18,7 +18,15 @@ from zbackup.model.snapshot import Dataset, Snapshot
 from zbackup.proc.run import Runner, run
 from zbackup.zfs import parse
 from zbackup.zfs.errors import translate
-from zbackup.zfs.mounting import FACTS, KernelMounts, Mounts, elsewhere, mount_options, place_of
+from zbackup.zfs.mounting import (
+    FACTS,
+    KernelMounts,
+    Mounts,
+    elsewhere,
+    mount_options,
+    place_of,
+    require_empty,
+)
 from zbackup.zfs.prepared import Prepared
 from zbackup.zfs.txg import Taking, taking
 
@@ -298,19 +306,23 @@ class Zfs:
         for target, snapshot in targets.items():
             self._zfs("clone", *_options(properties), "--", str(snapshot), target)
 
-    def mount(self, name: str) -> None:
+    def mount(self, name: str, *, only_at: Path | None = None) -> None:
         """Mount where its `mountpoint` says; being there already is success.
 
-        Raise Refused, with nothing mounted, where others could lead the path elsewhere, and when it is
-        mounted at another place.
+        Raise Refused, with nothing mounted, where others could lead the path elsewhere, when it is mounted
+        at another place, and when its place is not `only_at`: whoever may set the property does so at any
+        moment.
         """
         asked = self._zfs("get", "-Hp", "-o", "value", ",".join(FACTS), "--", name, mutates=False)
         facts = dict(zip(FACTS, asked.removesuffix("\n").split("\n", len(FACTS) - 1), strict=True))
-        place = place_of(name, facts)
+        place = place_of(name, facts, self.mounts)
+        if only_at and place != only_at:
+            raise Refused(f"{name} is not mounted at {place}: its place is {only_at}")
         if found := self._mounts().get(name):
             if not self.mounts.is_there(name, place):
                 raise elsewhere(name, found, place)
             return
+        require_empty(name, facts, place, self.mounts)
         with _named():
             self.mounts.mount(name, place, *mount_options(facts))
 
@@ -320,14 +332,21 @@ class Zfs:
         Snapshots that were looked into (`.zfs/snapshot`) stay mounted below it for minutes. They go with it
         only if that was done in our own mount namespace, and a daemon under systemd has another.
         """
-        there = self._mounts()
-        for source, mountpoint in there.items():
+        for source, mountpoint in self._mounts().items():
             if source.startswith(f"{name}@"):
                 # It is gone, or is why the next one fails.
                 with contextlib.suppress(CommandFailed, Refused):
                     self.mounts.unmount(source, Path(mountpoint))
-        if at := there.get(name):
-            self._patiently(lambda: self.mounts.unmount(name, Path(at)))
+        self._patiently(lambda: self._unmount_once(name))
+
+    def _unmount_once(self, name: str) -> None:
+        """Not where it was a while ago: others unmount, too."""
+        if at := self._mounts().get(name):
+            try:
+                self.mounts.unmount(name, Path(at))
+            except (CommandFailed, Refused):
+                if name in self._mounts():
+                    raise
 
     def promote(self, dataset: Dataset) -> None:
         """Let exactly this clone take over the snapshot it was made from, and all older ones."""
@@ -346,9 +365,8 @@ class Zfs:
         """Destroy exactly this file system, which must have neither children nor snapshots."""
         self._require_guid(dataset.name, dataset.guid)
         if dataset.name in self._mounts():
-            self._zfs(
-                "destroy", "-n", dataset.name, mutates=False
-            )  # else what has children is unmounted first
+            # Not unmounted for nothing, where it has children or snapshots.
+            self._zfs("destroy", "-n", dataset.name, mutates=False)
             self.unmount(dataset.name)
         self._patiently(lambda: self._zfs("destroy", dataset.name))
 

@@ -3,7 +3,6 @@
 import os
 import pwd
 import shlex
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -11,7 +10,6 @@ from typing import Final
 from zbackup.model.errors import CommandFailed, DatasetExists, DatasetNotFound, Refused
 from zbackup.model.root_directories import LOG_ARCHIVE
 from zbackup.proc import secure_files
-from zbackup.proc.mounts import is_below
 from zbackup.proc.run import Runner, run
 from zbackup.proc.safe_path import require_only_roots
 from zbackup.zfs.datasets import Zfs
@@ -21,7 +19,7 @@ from zbackup.zfs.streams import ZfsStreams
 
 _SETTINGS: Final = {"canmount": "noauto", "readonly": "off", "setuid": "off", "exec": "off", "devices": "off"}
 _MOUNTED_AT_BOOT: Final = "on"
-"""The `canmount` that it gets when it is mounted, and that tells it from what was received."""
+"""The `canmount` that it gets when it is mounted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,45 +35,46 @@ class LogDataset:
     def directory(self) -> Path | None:
         """Return where it is mounted; None when there is no such dataset.
 
-        Where it is not mounted, root mounts it: who made it was killed before, or its key came late after a
-        start. Raise Refused when it cannot be, and for what was not made to be mounted: below the root of a
-        key that may only add, that has received what was sent under this name, and nobody mounts it.
+        Where it is not mounted, root mounts it in its own place: who made it was killed before, or its key
+        came late after a start. Raise Refused when it cannot be, and for what has another place. Below the
+        root of a key that may only add, that has received what was sent under this name; and who receives may
+        set the mountpoint (`zfs allow`), and would choose what root mounts over.
         """
         found = self._mounted()
-        if found == "" and not self._is_archive():
-            canmount = self._value("canmount")
-            raise Refused(
-                f"{self.name} is no log archive's, and not mounted: its canmount is {canmount} "
-                f"(if it is one: zfs set canmount=on {shlex.quote(self.name)})"
-            )
-        if found == "" and os.geteuid() == 0:
-            with suppress(CommandFailed):
-                self._mount()
-            found = self._mounted()
         if found == "":
-            raise Refused(
-                f"{self.name}, which the log archive lies in, is not mounted: as root, zbackup mount "
-                f"{shlex.quote(self.name)}"
-            )
+            self._require_own_place()
+            if os.geteuid() != 0:
+                raise self._not_mounted(f"as root, {self._how()}")
+            self._mount()
+            found = self._mounted()
+        if found and os.geteuid() == 0 and not self.mounts.is_there(self.name, Path(found)):
+            raise Refused(f"{found} does not lead to {self.name}: unmount it, then try again")
         return Path(found) if found else None
 
-    def _is_archive(self) -> bool:
-        """Tell whether it was made to be mounted, be it half made: its mountpoint is its own then."""
-        return self._value("canmount") == _MOUNTED_AT_BOOT or self._half_made()
+    @property
+    def _place(self) -> Path:
+        return self.below / self.name
 
-    def _half_made(self) -> bool:
-        own = self._zfs(
-            "get", "-Hp", "-s", "local", "-o", "value", "mountpoint", "--", self.name, mutates=False
-        )
-        return own.strip() == str(self.below / self.name)
+    def _require_own_place(self) -> None:
+        place = self._value("mountpoint")
+        if place != str(self._place):
+            name, own = shlex.quote(self.name), shlex.quote(f"mountpoint={self._place}")
+            raise Refused(
+                f"{self.name} is no log archive's, and not mounted: its mountpoint is {place} "
+                f"(if it is one: zfs set canmount=noauto {name} && zfs set {own} {name})"
+            )
+
+    def _not_mounted(self, why: str) -> Refused:
+        return Refused(f"{self.name}, which the log archive lies in, is not mounted: {why}")
 
     def _mount(self) -> None:
         """Mount it where root alone decides what is there, now and at boot."""
-        place = Path(self._value("mountpoint"))
-        if is_below(str(place), str(self.below)):
-            secure_files.claim_for_root(self.below)
-            require_only_roots(place.parent)
-        Zfs(self.runner, mounts=self.mounts).mount(self.name)
+        secure_files.claim_for_root(self.below)
+        require_only_roots(self._place.parent)
+        try:
+            Zfs(self.runner, mounts=self.mounts).mount(self.name, only_at=self._place)
+        except CommandFailed as failure:
+            raise self._not_mounted(str(failure)) from failure
         if self._value("canmount") != _MOUNTED_AT_BOOT:
             self._zfs("set", f"canmount={_MOUNTED_AT_BOOT}", self.name)
 
@@ -91,7 +90,9 @@ class LogDataset:
         return mountpoint if mounted == "yes" and mountpoint.startswith("/") else ""
 
     def _value(self, setting: str) -> str:
-        return self._zfs("get", "-Hp", "-o", "value", setting, "--", self.name, mutates=False).strip()
+        return self._zfs("get", "-Hp", "-o", "value", setting, "--", self.name, mutates=False).removesuffix(
+            "\n"
+        )
 
     def prepared(self) -> Path:
         """The same, made if it is not there, which only root can. Raise Refused, saying how, where not."""
@@ -117,15 +118,13 @@ class LogDataset:
     def prepare_for(self, owner: tuple[int, int]) -> Path:
         """The same as root, given to a user and a group that are to write to it."""
         found = self.prepared()
-        if not self.mounts.is_there(self.name, found):
-            raise Refused(f"{found} does not lead to {self.name}: unmount it, then try again")
         secure_files.make_directory(found, mode=0o700, owner=owner)
         return found
 
     def _make(self) -> None:
         """Made, but not mounted: `directory` does that."""
         ZfsStreams(self.runner).container(self.home)
-        settings = _SETTINGS | {"mountpoint": str(self.below / self.name)}
+        settings = _SETTINGS | {"mountpoint": str(self._place)}
         options = [part for key, value in settings.items() for part in ("-o", f"{key}={value}")]
         try:
             self._zfs("create", "-u", *options, "--", self.name)

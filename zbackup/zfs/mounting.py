@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from zbackup.model.errors import CommandFailed, KeyNotLoaded, Refused
+from zbackup.proc import secure_files
 from zbackup.proc.mounting import is_mounted_on, mount_on, unmount_from
 from zbackup.proc.mounts import (
     MS_NOATIME,
@@ -24,7 +25,8 @@ from zbackup.proc.mounts import (
 _CONTEXTS = ("context", "fscontext", "defcontext", "rootcontext")
 """Of SELinux, "none" where they are not set."""
 FACTS = (
-    *("canmount", "keystatus", "atime", "relatime", "devices", "exec", "readonly", "setuid", "nbmand"),
+    *("canmount", "keystatus", "zoned", "overlay"),
+    *("atime", "relatime", "devices", "exec", "readonly", "setuid", "nbmand"),
     *_CONTEXTS,
     "mountpoint",
 )
@@ -42,6 +44,8 @@ _OPTIONS = {
     ("nbmand", "on"): ("mand", 0),
     ("nbmand", "off"): ("nomand", 0),
 }
+_HOST = 0xEFFFFFFD
+"""The inode of the first user namespace (PROC_USER_INIT_INO)."""
 _TIMES = {
     ("on", "on"): (("atime", "relatime"), MS_RELATIME),
     ("on", "off"): (("atime", "strictatime"), MS_STRICTATIME),
@@ -51,6 +55,12 @@ _TIMES = {
 
 class Mounts(Protocol):
     """The mounts of this host."""
+
+    def is_host(self) -> bool:
+        """Tell whether we are no container's."""
+
+    def is_empty(self, path: Path) -> bool:
+        """Tell whether nothing lies there. Raise Refused when that is no safe place."""
 
     def mount(self, name: str, path: Path, flags: int, options: str) -> None:
         """Raise Refused when that is no safe place, CommandFailed when the kernel refuses."""
@@ -64,6 +74,15 @@ class Mounts(Protocol):
 
 class KernelMounts:
     """The real ones."""
+
+    def is_host(self) -> bool:
+        return Path("/proc/self/ns/user").stat().st_ino == _HOST
+
+    def is_empty(self, path: Path) -> bool:
+        try:
+            return not secure_files.names(path)
+        except FileNotFoundError:
+            return True
 
     def mount(self, name: str, path: Path, flags: int, options: str) -> None:
         try:
@@ -88,9 +107,11 @@ def _failed(verb: str, name: str, failure: OSError) -> CommandFailed:
     return CommandFailed(("zfs", verb, "--", name), 1, f"cannot {verb} '{name}': {why}")
 
 
-def place_of(name: str, facts: Mapping[str, str]) -> Path:
-    """Tell where it is to be mounted. Raise CommandFailed, or KeyNotLoaded, when it cannot be. Pure."""
+def place_of(name: str, facts: Mapping[str, str], mounts: Mounts) -> Path:
+    """Tell where it is to be mounted. Raise CommandFailed, or KeyNotLoaded, when it cannot be."""
     argv = ("zfs", "mount", "--", name)
+    if facts["zoned"] == "on" and mounts.is_host():
+        raise CommandFailed(argv, 1, f"cannot mount '{name}': it is a container's, which sets its mountpoint")
     if facts["canmount"] == "off":
         raise CommandFailed(argv, 1, f"cannot mount '{name}': 'canmount' property is set to 'off'")
     if facts["keystatus"] == "unavailable":
@@ -98,6 +119,13 @@ def place_of(name: str, facts: Mapping[str, str]) -> Path:
     if not facts["mountpoint"].startswith("/"):
         raise CommandFailed(argv, 1, f"cannot mount '{name}': its mountpoint is {facts['mountpoint']}")
     return Path(facts["mountpoint"])
+
+
+def require_empty(name: str, facts: Mapping[str, str], place: Path, mounts: Mounts) -> None:
+    """Raise CommandFailed when files would be covered, and `overlay` forbids that."""
+    if facts["overlay"] == "off" and not mounts.is_empty(place):
+        argv = ("zfs", "mount", "--", name)
+        raise CommandFailed(argv, 1, f"cannot mount '{name}': files lie in {place}, and its overlay is off")
 
 
 def mount_options(facts: Mapping[str, str]) -> tuple[int, str]:

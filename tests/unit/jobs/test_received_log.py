@@ -10,6 +10,13 @@ from tests.unit.proc.test_log_store import append
 from zbackup.jobs.watch.received_log import archived_lots
 from zbackup.model.errors import CommandFailed
 from zbackup.proc.log_store import LogStore
+from zbackup.zfs.mounting import KernelMounts
+
+
+@pytest.fixture(autouse=True)
+def mounts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The directory stands for what is mounted there."""
+    monkeypatch.setattr(KernelMounts, "is_there", lambda *_: True)
 
 
 def zfs(directory: Path, mounted: str = "yes") -> object:
@@ -43,4 +50,4 @@ def test_what_is_wrong_with_it(tmp_path: Path) -> None:
     (lot,) = archived_lots(zfs(tmp_path), ["tank/shop"], NOW)  # type: ignore[arg-type]
     assert lot.problems == (f"{file()} has 0 bytes and should have 100: what is missing was taken away",)
     (lot,) = archived_lots(zfs(tmp_path, "no"), ["tank/shop"], NOW)  # type: ignore[arg-type]
-    assert lot.files == 0 and "is not mounted" in lot.problems[0]
+    assert lot.files == 0 and "no log archive's, and not mounted" in lot.problems[0]

@@ -90,7 +90,8 @@ def proposed(found: Server, *wanted: str, **mounted: str) -> list[str]:
 
 def test_a_log_of_its_own_dataset_is_proposed_where_both_are_on_one() -> None:
     (text,) = proposed(server())
-    assert text.startswith("data and binary log are on one dataset") and "tank/mysql/binlog" in text
+    assert text.startswith("data and binary log are on one dataset")
+    assert "zfs create -u -o recordsize=128K -o mountpoint=/var/lib/mysql-binlog tank/mysql/binlog, " in text
     assert proposed(server(engine="mongodb")) == []
     assert proposed(server(homes={"/var/lib/mysql": "tank/mysql", "/log": "tank/log"}), "tank/mysql") == []
 

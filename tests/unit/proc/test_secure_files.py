@@ -334,3 +334,23 @@ def test_errors_keep_their_kind(tmp_path: Path) -> None:
     assert missing.value.errno == errno.ENOENT and "none/file" in str(missing.value)
     assert not secure_files.exists(tmp_path / "none")
     assert not secure_files.is_regular(tmp_path)
+
+
+def test_a_program_of_others_vouches_for_no_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a FUSE file system, its owner is what its program says: with user_allow_other, also to root."""
+    below = tmp_path / "fuse/directory"
+    below.mkdir(parents=True)
+    safe_path.require_only_roots(below)
+    with safe_path.opened_directory(below.parent) as found:
+        assert safe_path.is_own(found)  # so that links in it are followed
+        where, kind = os.fstat(found).st_ino, safe_path._kind
+        monkeypatch.setattr(
+            safe_path, "_kind", lambda at: 0x65735546 if os.fstat(at).st_ino == where else kind(at)
+        )
+        assert not safe_path.is_own(found)
+    with safe_path.opened_directory(below):
+        pass  # what is no link leads nowhere else
+    with pytest.raises(Refused, match=r"fuse can be changed by others"):
+        safe_path.require_only_roots(below)

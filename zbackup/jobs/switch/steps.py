@@ -4,6 +4,7 @@ So whoever comes after a run that was killed anywhere just goes on, in either di
 and nothing is rolled back: datasets are renamed, and snapshots change hands (`zfs promote`).
 """
 
+import shlex
 from collections.abc import Mapping, Sequence
 
 from zbackup.catalog.switched import formerly, switches
@@ -163,7 +164,8 @@ def _rename(ctx: Context, guid: int, old: str, new: str) -> None:
     if dataset.name == new:
         return
     if dataset.name != old:
-        raise Refused(f"{old} was renamed meanwhile: zfs rename {dataset.name} {new}, then run this again")
+        back = shlex.join(("zfs", "rename", "-u", dataset.name, new))
+        raise Refused(f"{old} was renamed meanwhile: {back}, then run this again")
     ctx.zfs.rename(dataset, new)
     log.info("switch.renamed", dataset=old, to=new)
 
@@ -239,5 +241,5 @@ def require_in_place(ctx: Context, switch: Switch) -> None:
             if dataset.guid not in mine:
                 raise Refused(
                     f"{dataset.name} was made after the switch, and what is in it would be left behind: "
-                    f"rename it to somewhere else first (zfs rename)"
+                    f"rename it to somewhere else first (zfs rename -u)"
                 )

@@ -51,17 +51,25 @@ def proposals(server: Server, wanted: Sequence[str], mountpoints: Mapping[str, s
     found = []
     directories = list(server.homes)
     if server.engine != "mongodb" and len(set(server.homes.values())) == 1:
-        log = shlex.quote(f"{wanted[0]}/binlog")
-        found.append(
-            "data and binary log are on one dataset: with the log on one of its own, with large records, "
-            f"it compresses better: zfs create -u -o recordsize=128K {log}, zbackup mount {log}, stop "
-            "the server, and move the log there"
-        )
+        found.append(_log_apart(wanted[0], mountpoints.get(wanted[0], "")))
     for name in wanted:
         mountpoint = mountpoints.get(name, "")
         if mountpoint and directories[0].count("/") - mountpoint.count("/") > 1:
             found.append(f"{name} holds more than this server ({mountpoint}): all of it is in every backup")
     return found
+
+
+def _log_apart(data: str, mountpoint: str) -> str:
+    """Beside the data and not in it: that directory is the server's user's, who could put a link there for
+    what mounts by names at boot."""
+    name = f"{data}/binlog"
+    beside = ("-o", f"mountpoint={mountpoint}-binlog") if mountpoint.startswith("/") else ()
+    create = shlex.join(("zfs", "create", "-u", "-o", "recordsize=128K", *beside, name))
+    return (
+        "data and binary log are on one dataset: with the log on one of its own, with large records, "
+        f"it compresses better: {create}, zbackup mount {shlex.quote(name)}, stop the server, and move "
+        "the log there"
+    )
 
 
 def name_for(server: Server, wanted: Sequence[str], taken: Collection[str]) -> str:
