@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.unit.engines.mysql_sql.hostile_names import NAMES, TEXTS
 from zbackup.engines.mysql.copy.definition import (
-    Piece,
+    DefinitionPiece,
     add_foreign_key,
     add_keys,
     built_at_once,
@@ -191,7 +191,7 @@ def test_a_table_that_is_kept_elsewhere_is_refused() -> None:
             parse_definition(f"CREATE TABLE `t` (\n  `a` int\n) {more}")
 
 
-def _foreign(said: str) -> Piece:
+def _foreign(said: str) -> DefinitionPiece:
     shown = f"CREATE TABLE `t` (\n  `a` int,\n  CONSTRAINT `f` {said}\n) ENGINE=InnoDB"
     return parse_definition(shown).foreign[0].rest
 

@@ -29,7 +29,7 @@ quotes or not."""
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class DefinitionPiece:
     """A part of a definition: `printed` as the server printed it, and its tokens."""
 
     printed: str
@@ -50,9 +50,9 @@ class Piece:
         """Tell whether it is a column's definition: all others begin with a word."""
         return self.tokens[0].kind == "name"
 
-    def since(self, at: int) -> "Piece":
+    def since(self, at: int) -> "DefinitionPiece":
         """The piece from a token on."""
-        return Piece(self.printed[self.tokens[at].at - self.tokens[0].at :], self.tokens[at:])
+        return DefinitionPiece(self.printed[self.tokens[at].at - self.tokens[0].at :], self.tokens[at:])
 
     def find(self, word: str) -> int:
         """The index of a word outside of parentheses, -1 if it is not there."""
@@ -64,7 +64,7 @@ class Key:
     """An ordinary index, UNIQUE or not."""
 
     name: str
-    piece: Piece
+    piece: DefinitionPiece
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Constraint:
     """A foreign key: `rest` begins with FOREIGN KEY."""
 
     name: str
-    rest: Piece
+    rest: DefinitionPiece
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +80,9 @@ class Definition:
     """A table's definition without its name and without its foreign keys. `tail` are the options and the
     partitions."""
 
-    items: tuple[Piece, ...]
+    items: tuple[DefinitionPiece, ...]
     foreign: tuple[Constraint, ...]
-    tail: Piece
+    tail: DefinitionPiece
 
     def create(self, name: TableName) -> str:
         """The statement that makes an empty table of that name."""
@@ -128,7 +128,7 @@ def parse_definition(text: str) -> Definition:
     pieces, end = _items(text, found, at + 1)
     tail = _piece(text, found[end:])
     _require_options(tail)
-    items: list[Piece] = []
+    items: list[DefinitionPiece] = []
     foreign: list[Constraint] = []
     for piece in pieces:
         _require_item(piece)
@@ -168,13 +168,13 @@ def add_keys(table: TableName, keys: Sequence[Key]) -> str:
     return checked(f"ALTER TABLE {quoted_name(table)} {added}", meant)
 
 
-def add_foreign_key(table: TableName, name: str, rest: Piece) -> str:
+def add_foreign_key(table: TableName, name: str, rest: DefinitionPiece) -> str:
     """The statement for one that `parse_definition` took out."""
     head = f"ALTER TABLE {quoted_name(table)} ADD CONSTRAINT {identifier(name)}"
     return checked(f"{head} {rest.printed}", [*_said(head), *rest.said])
 
 
-def referring_to(rest: Piece, parent: TableName) -> Piece:
+def referring_to(rest: DefinitionPiece, parent: TableName) -> DefinitionPiece:
     """A foreign key that refers to another table."""
     at = rest.find("REFERENCES") + 1
     end = _name_end(rest.tokens, at, rest.printed)
@@ -184,10 +184,10 @@ def referring_to(rest: Piece, parent: TableName) -> Piece:
     before, behind = rest.printed[: rest.tokens[at].at - begins], rest.printed[rest.tokens[end].at - begins :]
     meant = [*rest.said[:at], *_said(quoted_name(parent)), *rest.said[end:]]
     text = checked(f"{before}{quoted_name(parent)} {behind}", meant)
-    return Piece(text, _read(text))
+    return DefinitionPiece(text, _read(text))
 
 
-def qualified_reference(rest: Piece, schema: str) -> Piece:
+def qualified_reference(rest: DefinitionPiece, schema: str) -> DefinitionPiece:
     """The same foreign key, with the schema of the table that it refers to: `schema`, if it says none."""
     at = rest.find("REFERENCES") + 1
     if not at or rest.words[at + 1] == ".":
@@ -259,9 +259,9 @@ def _depths(found: Iterable[Token]) -> Iterator[tuple[int, int]]:
         depth += token.word == "("
 
 
-def _items(text: str, found: Sequence[Token], at: int) -> tuple[list[Piece], int]:
+def _items(text: str, found: Sequence[Token], at: int) -> tuple[list[DefinitionPiece], int]:
     """The parts with commas between them up to the parenthesis that closes, and the index behind that."""
-    pieces: list[Piece] = []
+    pieces: list[DefinitionPiece] = []
     begun = at
     for index, depth in _depths(found[at:]):
         word = found[at + index].word
@@ -273,7 +273,7 @@ def _items(text: str, found: Sequence[Token], at: int) -> tuple[list[Piece], int
     raise _not_understood(text)
 
 
-def _piece(text: str, found: Sequence[Token]) -> Piece:
+def _piece(text: str, found: Sequence[Token]) -> DefinitionPiece:
     """One whole part, in which whatever is opened is closed."""
     depths = [depth for _, depth in _depths(found)]
     level = sum((token.word == "(") - (token.word == ")") for token in found)
@@ -285,10 +285,10 @@ def _piece(text: str, found: Sequence[Token]) -> Piece:
             inside = not inside
     if not found or level or min(depths) < 0 or inside:
         raise _not_understood(text)
-    return Piece(text[found[0].at : found[-1].end], tuple(found))
+    return DefinitionPiece(text[found[0].at : found[-1].end], tuple(found))
 
 
-def _require_item(piece: Piece) -> None:
+def _require_item(piece: DefinitionPiece) -> None:
     """Raise Refused for what is neither a column nor a key or constraint that servers print."""
     first, words = piece.tokens[0], piece.words
     known = first.kind == "name" or words[0] in _OF_ITEMS
@@ -298,7 +298,7 @@ def _require_item(piece: Piece) -> None:
         raise _not_understood(piece.printed)
 
 
-def _require_options(tail: Piece) -> None:
+def _require_options(tail: DefinitionPiece) -> None:
     """Raise Refused for options that make more than an empty table, or keep it elsewhere."""
     outside = [tail.words[at] for at, depth in _depths(tail.tokens) if not depth]
     if _ELSEWHERE.intersection(tail.words):
@@ -315,14 +315,14 @@ def _require_options(tail: Piece) -> None:
             raise Refused(f"zbackup copies no tables of the engine {engine}")
 
 
-def _key(piece: Piece) -> Key | None:
+def _key(piece: DefinitionPiece) -> Key | None:
     at = 1 if piece.words[0] == "UNIQUE" else 0
     if piece.words[at : at + 1] != ("KEY",) or piece.tokens[at + 1].kind != "name":
         return None
     return Key(piece.tokens[at + 1].name, piece)
 
 
-def _of_expression(piece: Piece) -> bool:
+def _of_expression(piece: DefinitionPiece) -> bool:
     """Tell whether a part of the index begins with a parenthesis of its own."""
     return any(
         depth == 1 and piece.words[at] == "(" and piece.words[at - 1] in ("(", ",")
@@ -330,7 +330,7 @@ def _of_expression(piece: Piece) -> bool:
     )
 
 
-def _without_check_name(piece: Piece) -> Piece:
+def _without_check_name(piece: DefinitionPiece) -> DefinitionPiece:
     return piece.since(2) if piece.words[0] == "CONSTRAINT" and piece.words[2] == "CHECK" else piece
 
 

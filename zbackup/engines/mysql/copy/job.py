@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from zbackup.engines.mysql.copy.creation import Creation
-from zbackup.engines.mysql.copy.definition import Definition, Key, Piece, add_foreign_key
+from zbackup.engines.mysql.copy.definition import Definition, DefinitionPiece, Key, add_foreign_key
 from zbackup.engines.mysql.copy.tables import ForeignKey, Table
 from zbackup.model.copying import CopyStep, TableName
 
@@ -30,7 +30,7 @@ class TableJob:
     as_lines: bool = False
     view: Creation | None = None
     foreign: tuple[ForeignKey, ...] = ()
-    foreign_rest: tuple[Piece, ...] = ()
+    foreign_rest: tuple[DefinitionPiece, ...] = ()
     triggers: tuple[Creation, ...] = ()
     parents: frozenset[TableName] = frozenset()
     named: bool = False

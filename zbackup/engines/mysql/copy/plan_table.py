@@ -10,8 +10,8 @@ from zbackup.engines.mysql.copy.creation import Creation, read_creation
 from zbackup.engines.mysql.copy.definition import (
     ENGINES,
     Definition,
+    DefinitionPiece,
     Key,
-    Piece,
     add_keys,
     built_at_once,
     parse_definition,
@@ -192,7 +192,7 @@ def _mark(wish: CopyWish, name: TableName, into: TableName, text: str) -> str:
 
 def _foreign(
     sides: Sides, wish: CopyWish, definition: Definition, table: Table, work: TableName
-) -> tuple[tuple[ForeignKey, ...], tuple[Piece, ...], tuple[str, ...]]:
+) -> tuple[tuple[ForeignKey, ...], tuple[DefinitionPiece, ...], tuple[str, ...]]:
     """The foreign keys to be made, what each says, and notes on those that get another name."""
     known = {key.name: key for key in tables.foreign_keys(sides.clone, table.name, of_others=False)}
     taken = {

@@ -11,7 +11,7 @@ from typing import Final
 from zbackup.engines.mysql.copy import tables
 from zbackup.engines.mysql.copy.definition import (
     Definition,
-    Piece,
+    DefinitionPiece,
     parse_definition,
     qualified_reference,
 )
@@ -101,11 +101,11 @@ def differences(job: TableJob, made: Definition, later: Collection[Said] | None 
         yield f"its options: {_shown(options)}"
 
 
-def _foreign_of(job: TableJob) -> Iterator[tuple[tables.ForeignKey, Piece]]:
+def _foreign_of(job: TableJob) -> Iterator[tuple[tables.ForeignKey, DefinitionPiece]]:
     return zip(job.foreign, job.foreign_rest, strict=True)
 
 
-def _options(tail: Piece) -> Said:
+def _options(tail: DefinitionPiece) -> Said:
     """The options without the number that AUTO_INCREMENT gives next."""
     at = tail.find("AUTO_INCREMENT")
     return tail.said if at < 0 else (*tail.said[:at], *tail.said[at + 3 :])
