@@ -376,7 +376,8 @@ def test_destroying_what_was_fetched_for(world: World, ctx: Context, moment: Mom
         try:
             clones.destroy([ctx], "r1")
         except NotFound:
-            assert each.nth > 4
+            # An unmount that took effect has not failed: the first run came to its end.
+            assert each.nth > 4 or each.broke[1] == "unmount"
         assert _portrait(world) == before, each
         require_nothing_left(world)
 
