@@ -132,6 +132,9 @@ NOT_GIVEN: Final[Mapping[str, str]] = {
         character_set_client character_set_connection character_set_database character_set_results
         collation_connection collation_database
         """,
+    "is a size or a duty of an engine or a plugin that most servers do not have": """
+        columnstore_* feedback_* mroonga_* rocksdb_* s3_* spider_*
+        """,
     "says what the server is, and cannot be chosen": """
         build_id character_set_system date_format datetime_format have_* ignore_builtin_innodb
         innodb_version large_files_support license lower_case_file_system protocol_version system_time_zone
