@@ -150,6 +150,18 @@ def test_what_cannot_be_set_is_named_and_doubted_where_statements_are_logged() -
     assert "max_sort_length is 4 and was 9" in given.doubt({}, SOME, notes)
 
 
+@pytest.mark.parametrize(
+    ("name", "doubted"),
+    [
+        ("optimizer_switch", False), ("eq_range_index_dive_limit", False), ("use_stat_tables", False),
+        ("innodb_stats_method", False), ("concurrent_insert", False), ("max_sort_length", True),
+        ("cte_max_recursion_depth", True), ("max_allowed_packet", True),
+    ],
+)  # fmt: skip
+def test_how_a_statement_is_carried_out_raises_no_doubt(name: str, doubted: bool) -> None:
+    assert settings.depends(name) is doubted
+
+
 def test_an_engine_of_others_raises_no_doubt() -> None:
     """Most of RocksDB's can be set at a start alone, and none changes a row."""
     server, notes = applying(NOW | {"rocksdb_max_open_files": "-1"}, "rocksdb_max_open_files"), Notes()

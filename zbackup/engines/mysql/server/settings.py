@@ -154,7 +154,11 @@ LOGGED: Final = _names(
 )
 """Stand beside a statement in the log, so that its text gives the same with other global values."""
 
-_ONLY_PLANS: Final = ("optimizer_*", "deadlock_*", "histogram_*", "expensive_*", "mhnsw_ef_*")
+_ONLY_PLANS: Final = (
+    *("optimizer_*", "deadlock_*", "histogram_*", "expensive_*", "mhnsw_ef_*"),
+    *("*_stats_method", "use_stat_tables", "eq_range_index_dive_limit", "max_seeks_for_key"),
+    *("max_length_for_sort_data", "concurrent_insert", "delay_key_write"),
+)
 _NUMBER: Final = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,10})?")
 _WORDS: Final = re.compile(r"[A-Za-z0-9_=,:+<>()~*\"&| -]{0,2000}")
 _BOOL: Final = ("ON", "OFF")
