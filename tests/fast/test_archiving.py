@@ -145,6 +145,28 @@ def test_a_backup_that_nobody_can_look_into_is_left_out(world: World, yard: Yard
     assert asked.older == [] and dict(asked.live.where.moves) == {LOG: LOG}
 
 
+@pytest.mark.parametrize("reset", ["", "at once", "with a backup since"])
+def test_a_log_that_restarts_begins_one_epoch_also_when_it_is_reset_later(
+    world: World, yard: Yard, reset: str
+) -> None:
+    yard.backup()
+    yard.once()
+    world.pools.destroy_snapshot(str(yard.ctx.catalog().backups[-1].snapshots[1]))
+    world.writing = True
+    yard.backup()
+    restart = yard.ctx.catalog().backups[-1]
+    assert "log_restarts" in restart.record.server
+    for part in restart.snapshots:
+        world.pools.snapshot_called(str(part)).properties["zbackup:log_to"] = "binlog.000050:100"
+    if reset == "with a backup since":
+        yard.backup()
+        yard.follower.looks = [size(20, name="binlog.000050", number=50)]
+    elif not reset:
+        yard.follower.looks = [size(20, name="binlog.000050", number=50)]
+    found = [bool(yard.once().new_epoch) for _ in range(3)]
+    assert found == [not reset, False, False]
+
+
 def test_what_the_backups_at_the_destination_hold_is_not_archived_again(world: World, yard: Yard) -> None:
     yard.backup()
     yard.once()

@@ -92,6 +92,24 @@ def test_a_lock_that_did_not_last_leaves_no_backup(world: World) -> None:
     assert sorted(str(s) for s in world.pools.all_snapshots()) == before
 
 
+def test_what_is_left_of_one_that_was_discarded_is_no_sign_of_a_rollback(world: World) -> None:
+    ctx = world.context()
+    snapshot(ctx)
+    log = ctx.catalog().backups[-1].record.log_id
+    unsound = replace(ctx, engine=FakeEngine(world, loses_lock=True))
+    halves = 0
+
+    def discarded() -> None:
+        with pytest.raises(LockNotTaken):
+            snapshot(unsound)
+
+    for _ in every_break(world, discarded):
+        halves += not all(b.complete for b in ctx.catalog().backups)
+        assert not any(b.lost_parts for b in ctx.catalog().backups)
+        assert snapshot(ctx).backup.record.log_id == log
+    assert halves
+
+
 def _require_no_strays(world: World) -> None:
     """Each snapshot on production's datasets is a backup's, or was there before."""
     ctx = world.context()

@@ -79,6 +79,11 @@ class _Subject:
     at: float
     restart: Record | None = None
 
+    @property
+    def why(self) -> str:
+        """Why the log restarts, "" where it does not."""
+        return self.restart.server[LOG_RESTARTS] if self.restart else ""
+
 
 @dataclass(slots=True)
 class Archiver:
@@ -118,12 +123,11 @@ class Archiver:
         epoch = newest_epoch(archived)
         begin = self._taken_over(session, server, epoch, there=bool(archived))
         why = "what was archived is another host's"
-        if not begin and subject.restart and _is_in_front(archived, epoch, subject.restart):
-            begin = free_epoch(session, server, epoch, writer_of(ctx))
-            why = subject.restart.server[LOG_RESTARTS]
+        looked = ctx.clock.now()
+        if not begin and self._restarts(follower, subject, archived, looked):
+            begin, why = free_epoch(session, server, epoch, writer_of(ctx)), subject.why
         if begin:
             archived = ()
-        looked = ctx.clock.now()
         current = [f for f in archived if f.file.epoch == epoch]
         here = self._here(follower, subject, current, looked)
         if here and current and not fresh and here[-1].number > max(f.file.number for f in current):
@@ -156,6 +160,20 @@ class Archiver:
             stranded=self._judge(session, inventory, server, changed=bool(plan.new_epoch or plan.gap)),
             more=any(each.more for each in here),
         )
+
+    def _restarts(
+        self, follower: LogFollower, subject: _Subject, archived: tuple[ArchivedFile, ...], looked: datetime
+    ) -> bool:
+        """Tell whether the newest epoch was begun in front of the file that the log restarts in. Not where
+        the log was reset since, and has no file of that number yet."""
+        if subject.restart is None:
+            return False
+        number = position_of(subject.restart.log_to)[-2]
+        epoch = newest_epoch(archived)
+        if not any(f.file.epoch == epoch and not f.file.begin and f.file.number < number for f in archived):
+            return False
+        here = self._here(follower, subject, [], looked)
+        return not here or here[-1].number >= number
 
     def _here(
         self, follower: LogFollower, subject: _Subject, current: list[ArchivedFile], looked: datetime
@@ -308,17 +326,20 @@ def _subject(ctx: Context, destination: ShipDestination, now: float) -> _Subject
             f"histories: {broken.log_break}; a new backup begins again: zbackup snapshot {ctx.instance}"
         )
     live = BackupFiles(newest.record, live_files(catalog.datasets))
-    same = [b for b in holders if b.record.server_uuid == newest.record.server_uuid]
-    first = max((b for b in same if LOG_RESTARTS in b.record.server), key=lambda b: b.createtxg, default=None)
-    restart = first.record if first else None
+    restart = _restart(holders, newest)
     since = max(_since(ctx, destination, holders), restart.log_to if restart else "", key=position_of)
     return _Subject(live, catalog, since, now, restart)
 
 
-def _is_in_front(archived: tuple[ArchivedFile, ...], epoch: int, restart: Record) -> bool:
-    """Tell whether the newest epoch was begun in front of the file that the log restarts in."""
-    number = position_of(restart.log_to)[-2]
-    return any(f.file.epoch == epoch and not f.file.begin and f.file.number < number for f in archived)
+def _restart(holders: list[Backup], newest: Backup) -> Record | None:
+    """The record of the newest backup that the server's log restarts with; None where there is none, or where
+    the log was reset since: its numbers say nothing of the files that there are now."""
+    same = [b for b in holders if b.record.server_uuid == newest.record.server_uuid]
+    first = max((b for b in same if LOG_RESTARTS in b.record.server), key=lambda b: b.createtxg, default=None)
+    if first is None:
+        return None
+    behind = [position_of(b.record.log_to) for b in same if b.createtxg >= first.createtxg]
+    return first.record if min(behind) == position_of(first.record.log_to) else None
 
 
 def _require_readable(ctx: Context, catalog: Catalog) -> None:

@@ -5,6 +5,7 @@ It reads the snapshot, so it can be done again by whoever comes next when the on
 
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
@@ -20,6 +21,7 @@ from zbackup.model.errors import (
 )
 from zbackup.model.event_log import log
 from zbackup.model.record import LOG_RESTARTS, TIMES_OUT_OF_ORDER, Record, from_properties, to_properties
+from zbackup.model.retention import CONDEMNED
 from zbackup.model.snapshot import Dataset
 
 # In Record.server: how many tables there were that no crash recovery makes whole; not there for none.
@@ -178,7 +180,13 @@ def write_record(ctx: Context, backup: Backup, finished: Record) -> None:
 
 
 def discard(ctx: Context, backup: Backup) -> None:
-    """Destroy the snapshots of a backup that must not be trusted: exactly those, one by one."""
+    """Destroy the snapshots of a backup that must not be trusted: exactly those, one by one.
+
+    With marks as prune makes one: what is left of it, should this be cut short, was not lost by a rollback.
+    """
+    for snapshot in backup.snapshots if len(backup.snapshots) > 1 else ():
+        with suppress(DatasetNotFound, NotFound, CommandFailed):
+            ctx.zfs.mark_snapshot(snapshot, CONDEMNED, ctx.clock.now().isoformat())
     for snapshot in reversed(backup.snapshots):
         try:
             ctx.zfs.destroy_snapshot(snapshot)

@@ -222,6 +222,7 @@ def test_an_interrupt_is_one_also_when_a_session_has_to_be_killed(serving: Serve
     with pytest.raises(KeyboardInterrupt), locked(CONNECT, limits(), "backup-stage"):
         pytest.fail("a lock was granted")
     assert [session.id for session in server.sessions] == [1]
+    assert server.clock.now < 1001, "whoever waits behind it goes on at once"
     server = serving(clearing=1e6)
     with pytest.raises(KeyboardInterrupt), locked(CONNECT, limits(), "ftwrl"):
         raise KeyboardInterrupt

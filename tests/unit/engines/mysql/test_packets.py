@@ -1,14 +1,15 @@
 """Each part of a replay has the max_allowed_packet of its statements, or the largest where rows need it."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from tests.unit.engines.binlog.builder import Builder
-from zbackup.engines.mysql.binlog.compressed import LARGEST
+from zbackup.engines.mysql.binlog.compressed import LARGEST, ROWS_COMPRESSED
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.recovery.packets import parts, steps_of
+from zbackup.engines.mysql.recovery.packets import _needs, parts, steps_of
 from zbackup.engines.mysql.recovery.replay import LogRange
 
 PACKET = 1 << 20
@@ -71,6 +72,28 @@ def test_what_needs_both_is_counted(tmp_path: Path) -> None:
     found = steps_of(log, RECORDED)
     assert (found.text, found.torn) == (True, 1)
     assert not steps_of(written(tmp_path, "rlr")[0], RECORDED).text
+
+
+@pytest.mark.parametrize(
+    ("kind", "length", "is_large"),
+    [
+        (166, 40_000, False),
+        (167, 40_000, False),
+        (169, 40_000, False),
+        (166, PACKET, True),
+        (170, PACKET, True),
+    ],
+)
+def test_compressed_rows_are_as_large_as_they_say(kind: int, length: int, is_large: bool) -> None:
+    """Those of MariaDB."""
+    builder = Builder(mariadb=True)
+    maps = b"\x01" * (2 if ROWS_COMPRESSED[kind] in (24, 31) else 1)
+    post = bytes(8) + (b"\x02\x00" if kind >= 169 else b"")
+    rows = post + b"\x01" + maps + b"\x83" + length.to_bytes(3, "big") + os.urandom(20_000)
+    begin = len(builder.data)
+    builder.event(kind, rows)
+    trailer = 4 if builder.checksum else 0
+    assert _needs(builder.data, (begin, len(builder.data)), trailer, PACKET) == (is_large, False)
 
 
 @pytest.mark.parametrize("said", ["", "0", "-1", "x", "9" * 30, "1e3"])

@@ -2,6 +2,7 @@
 that could harm is."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -13,7 +14,9 @@ from zbackup.engines.mysql.clone.server_options import KEPT, OwnPaths, Shape, ar
 from zbackup.engines.mysql.recovery.given_settings import GivenSettings, give_later
 from zbackup.engines.mysql.recovery.packets import PacketSteps
 from zbackup.engines.mysql.server import settings
+from zbackup.engines.mysql.server.inspect import _changed
 from zbackup.engines.mysql.server.server_facts import recorded
+from zbackup.engines.mysql.server.status import Dialect
 
 TEXT = (Path(__file__).parent / "global_variables.txt").read_text()
 LINES = [line.split() for line in TEXT.splitlines()]
@@ -145,6 +148,35 @@ def test_what_cannot_be_set_is_named_and_doubted_where_statements_are_logged() -
     assert given.doubt({}, NONE, notes) == ""
     assert notes.notes == ["max_sort_length is 4 and was 9"]
     assert "max_sort_length is 4 and was 9" in given.doubt({}, SOME, notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "doubted"),
+    [
+        ("optimizer_switch", False), ("eq_range_index_dive_limit", False), ("use_stat_tables", False),
+        ("innodb_stats_method", False), ("concurrent_insert", False), ("max_sort_length", True),
+        ("cte_max_recursion_depth", True), ("max_allowed_packet", True),
+    ],
+)  # fmt: skip
+def test_how_a_statement_is_carried_out_raises_no_doubt(name: str, doubted: bool) -> None:
+    assert settings.depends(name) is doubted
+
+
+def test_an_engine_of_others_raises_no_doubt() -> None:
+    """Most of RocksDB's can be set at a start alone, and none changes a row."""
+    server, notes = applying(NOW | {"rocksdb_max_open_files": "-1"}, "rocksdb_max_open_files"), Notes()
+    facts = {"rocksdb_max_open_files": "1000"}
+    given = GivenSettings.give(as_any(server), facts)
+    assert (given.doubt(facts, SOME, notes), notes.notes) == ("", [])
+
+
+@pytest.mark.parametrize("version", ["9.7.4", "11.8.9-MariaDB"])
+def test_a_server_that_names_no_changed_variable_does_not_tell(version: str) -> None:
+    names: list[dict[str, str]] = []
+    server = cast(Any, SimpleNamespace(rows=lambda _: names))
+    assert _changed(server, Dialect.of(version)) is None
+    names.append({"name": "DATADIR"})
+    assert _changed(server, Dialect.of(version)) == {"datadir"}
 
 
 def test_what_was_changed_behind_the_base_is_doubted() -> None:

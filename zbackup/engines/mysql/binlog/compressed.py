@@ -136,19 +136,25 @@ def _event_size(data: bytes, at: int) -> int | None:
     return size
 
 
+def record_size(record: bytes) -> int:
+    """How many bytes a compressed record of MariaDB holds, by its beginning. Raise ValueError where
+    damaged."""
+    if not record or not record[0] & 0x80 or record[0] & 0x70:
+        raise ValueError("a compressed event is compressed in a way that is not known")
+    length = int.from_bytes(record[1 : 1 + (record[0] & 0x07)], "big")
+    if length > LARGEST:
+        raise ValueError(f"a compressed event says that it holds {length} bytes")
+    return length
+
+
 def uncompress(record: bytes, most: int = LARGEST) -> bytes:
     """Tell what a compressed record of MariaDB holds, its first `most` bytes.
 
     Raise ValueError where damaged.
     """
-    if not record or not record[0] & 0x80 or record[0] & 0x70:
-        raise ValueError("a compressed event is compressed in a way that is not known")
-    width = record[0] & 0x07
-    length = int.from_bytes(record[1 : 1 + width], "big")
-    if length > LARGEST:
-        raise ValueError(f"a compressed event says that it holds {length} bytes")
+    length = record_size(record)
     try:
-        opened = zlib.decompressobj().decompress(record[1 + width :], min(length, most) or 1)
+        opened = zlib.decompressobj().decompress(record[1 + (record[0] & 0x07) :], min(length, most) or 1)
     except zlib.error as broken:
         raise ValueError(f"a compressed event cannot be opened: {broken}") from broken
     if len(opened) < min(length, most):

@@ -53,13 +53,13 @@ def _opened(kind: int, body: bytes) -> Iterator[Event]:
         yield Event(events.QUERY, body[:at] + uncompress(body[at:]))
     elif kind in ROWS_COMPRESSED:
         plain = ROWS_COMPRESSED[kind]
-        at = _rows_at(plain, body)
+        at = rows_at(plain, body)
         yield Event(plain, body[:at] + uncompress(body[at:]))
     else:
         yield Event(kind, body)
 
 
-def _rows_at(kind: int, body: bytes) -> int:
+def rows_at(kind: int, body: bytes) -> int:
     """Tell where the rows begin in a rows event: behind the numbers of columns and which of them are
     there."""
     at = _ROWS_POST_HEADER_V1

@@ -22,7 +22,7 @@ Statements"; MariaDB's manual, "BACKUP STAGE" and "Storage Snapshots and BACKUP 
 import math
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from zbackup.config.lock import Lock
@@ -265,9 +265,15 @@ def _end(session: Connection, control: Connection) -> None:
 
 
 def _give_up(session: Connection, control: Connection) -> None:
-    """End it, too; what is told is what failed before, an interrupt above all."""
+    """End it, too; what is told is what failed before, an interrupt above all.
+
+    By KILL at once: where it waits for its lock, the server does not see that its client has gone.
+    """
     try:
-        _end(session, control)
+        session.close()
+        with suppress(StatementFailed):
+            control.execute(f"KILL {session.id}")
+        _require_gone(control, session.id)
     except (DatabaseError, LockNotTaken) as failure:
         log.warning("lock.session_ended", session=session.id, reason=str(failure))
 

@@ -17,6 +17,7 @@ from zbackup.engines.mysql.binlog.compressed import (
     QUERY_COMPRESSED,
     ROWS_COMPRESSED,
     inner_events,
+    record_size,
     uncompressed_size,
 )
 from zbackup.engines.mysql.binlog.events import (
@@ -29,13 +30,14 @@ from zbackup.engines.mysql.binlog.events import (
 )
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import opened
+from zbackup.engines.mysql.binlog.transaction_events import rows_at
 from zbackup.engines.mysql.recovery.replay import LogRange
 from zbackup.engines.mysql.server.settings import PACKET
 
 _SPARE: Final = 4096
 """What an event can have more than the packet that its row came in, by the applier's count."""
-_DEFLATE: Final = 1032
-"""The most that zlib makes of a byte (zlib's "Technical Details")."""
+_HEAD: Final = 2048
+"""Bytes at the beginning of an event of rows that say which columns are there, and how large it was."""
 _EXECUTE_LOAD_QUERY: Final = 18
 _FRAME: Final = (b"BEGIN", b"COMMIT", b"ROLLBACK", b"SAVEPOINT", b"XA ")
 _LEAST: Final = 64 << 10
@@ -132,10 +134,18 @@ def _needs(data: Buffer, span: tuple[int, int], trailer: int, packet: int) -> tu
             # Only what is in doubt is opened.
             text = text or not larger or _has_text(inside)
         elif kind in ROWS_COMPRESSED:
-            large = large or size * _DEFLATE > packet
+            inside = data[at + HEADER_SIZE : min(at + HEADER_SIZE + _HEAD, at + size - trailer)]
+            large = large or _rows_size(kind, inside) + _SPARE > packet
         large = large or size + _SPARE > packet
         at += max(size, HEADER_SIZE)
     return large, text
+
+
+def _rows_size(kind: int, head: bytes) -> int:
+    try:
+        return record_size(head[rows_at(ROWS_COMPRESSED[kind], head) :])
+    except (ValueError, IndexError):  # The applier will say what is wrong with it.
+        return LARGEST
 
 
 def _size_inside(payload: bytes) -> int:

@@ -79,7 +79,8 @@ def _changed(connection: Connection, server: Dialect) -> frozenset[str] | None:
             "WHERE VARIABLE_SOURCE <> 'COMPILED'"
         )
     try:
-        return frozenset(str(row["name"]).lower() for row in connection.rows(query))
+        # Its data directory at least is set: one that names none does not tell.
+        return frozenset(str(row["name"]).lower() for row in connection.rows(query)) or None
     except StatementFailed:  # A server of before 8.0, or an account without that privilege.
         return None
 

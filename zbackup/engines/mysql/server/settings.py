@@ -132,6 +132,9 @@ NOT_GIVEN: Final[Mapping[str, str]] = {
         character_set_client character_set_connection character_set_database character_set_results
         collation_connection collation_database
         """,
+    "is a size or a duty of an engine or a plugin that most servers do not have": """
+        columnstore_* feedback_* mroonga_* rocksdb_* s3_* spider_*
+        """,
     "says what the server is, and cannot be chosen": """
         build_id character_set_system date_format datetime_format have_* ignore_builtin_innodb
         innodb_version large_files_support license lower_case_file_system protocol_version system_time_zone
@@ -151,7 +154,11 @@ LOGGED: Final = _names(
 )
 """Stand beside a statement in the log, so that its text gives the same with other global values."""
 
-_ONLY_PLANS: Final = ("optimizer_*", "deadlock_*", "histogram_*", "expensive_*", "mhnsw_ef_*")
+_ONLY_PLANS: Final = (
+    *("optimizer_*", "deadlock_*", "histogram_*", "expensive_*", "mhnsw_ef_*"),
+    *("*_stats_method", "use_stat_tables", "eq_range_index_dive_limit", "max_seeks_for_key"),
+    *("max_length_for_sort_data", "concurrent_insert", "delay_key_write"),
+)
 _NUMBER: Final = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,10})?")
 _WORDS: Final = re.compile(r"[A-Za-z0-9_=,:+<>()~*\"&| -]{0,2000}")
 _BOOL: Final = ("ON", "OFF")

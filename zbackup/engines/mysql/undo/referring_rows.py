@@ -1,5 +1,6 @@
 """Look in production for the rows that refer to those that are taken back."""
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +13,7 @@ from zbackup.engines.mysql.undo.changes import Unknown
 from zbackup.engines.mysql.undo.foreign_keys import NeededParent, Reference, Referring, RowId, concerned
 from zbackup.engines.mysql.undo.net_change import Step
 from zbackup.engines.mysql.undo.tables import Target
+from zbackup.engines.mysql.undo.values import Value
 from zbackup.model.copying import TableName
 from zbackup.model.errors import Refused
 
@@ -78,12 +80,12 @@ class ReferringRows:
                 for (_, parent), (column, _), value in zip(key.columns, own, values, strict=True)
             )
             query = f"SELECT 1 FROM {quoted_name(key.parent)} WHERE {where} LIMIT 1"
-            canonical = tuple(reverse.canonical(c, v) for (c, _), v in zip(own, values, strict=True))
+            looked_up = tuple(_folded(c, v) for (c, _), v in zip(own, values, strict=True))
             found.append(
                 NeededParent(
                     shown=f"{key.parent} {where} (foreign key {key.name})",
                     there=self._is_there(query),
-                    given=rows.with_values(key.parent, tuple(p for _, p in key.columns), canonical),
+                    given=rows.with_values(key.parent, tuple(p for _, p in key.columns), looked_up),
                 )
             )
         return found
@@ -133,7 +135,7 @@ class RowsGiven:
     def with_values(
         self, table: TableName, columns: tuple[str, ...], values: tuple[object, ...]
     ) -> tuple[RowId, ...]:
-        """The rows of a table that have these values, as reverse.canonical gives them, in these columns."""
+        """The rows of a table that may have these values, as `_folded` gives them, in these columns."""
         if (table, columns) not in self._by:
             self._by[table, columns] = self._sorted(table, columns)
         return tuple(self._by[table, columns].get(values, ()))
@@ -148,7 +150,7 @@ class RowsGiven:
         for row, step in self.steps:
             if step.table == table and step.before is not None:
                 before = step.before
-                values = tuple(reverse.canonical(stored[c][0], before[stored[c][1]]) for c in columns)
+                values = tuple(_folded(stored[c][0], before[stored[c][1]]) for c in columns)
                 found.setdefault(values, []).append(row)
         return found
 
@@ -156,6 +158,15 @@ class RowsGiven:
 def row_id(target: Target, step: Step) -> RowId:
     """The row that `step` takes back, as it is before that."""
     return step.table, reverse.canonical_key(target.table, step.key)
+
+
+def _folded(column: Column, value: Value | Unknown) -> object:
+    """The same for values that refer to each other in any collation, and for some that only look so: of those
+    the server itself takes no row."""
+    if column.kind != "text" or not isinstance(value, bytes):
+        return reverse.canonical(column, value)
+    letters = unicodedata.normalize("NFKD", value.decode("utf-8", "replace"))
+    return "".join(c for c in letters if not unicodedata.combining(c)).casefold().rstrip()
 
 
 def _shown(key: tuple[Column, ...], row: tuple[bytes | None, ...]) -> str:
