@@ -20,7 +20,7 @@ SHOP = ("shop.customers", "shop.orders")
 
 @pytest.mark.told_with("mariadb-10.11", "mysql-9.7-no-gtid")
 class TestOpenTemporary:
-    """A temporary table that was open at the base is not in it, so no statement that reads it can be replayed."""
+    """A temporary table that was open at the base is not in it, so no statement with it can be replayed."""
 
     def test_a_statement_that_needs_it_ends_a_restore_and_a_later_base_does_not_need_it(
         self, house: House

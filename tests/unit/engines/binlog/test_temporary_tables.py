@@ -10,7 +10,7 @@ from tests.unit.engines.binlog.builder import Builder
 from zbackup.engines.mysql.binlog import events
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.binlog.temporary_tables import find_foreign
+from zbackup.engines.mysql.binlog.temporary_tables import find_doubtful, find_foreign
 from zbackup.model.unreplayable import Unreplayable
 
 OPEN = "CREATE TEMPORARY TABLE orders (id INT)"
@@ -48,6 +48,12 @@ class Log:
         span = LogPosition.of("binlog.000001", first), LogPosition.of("binlog.000002", second)
         return find_foreign(self.paths, span, lambda: self.paths[:1], newest, drops_fail=drops_fail)
 
+    def doubtful(self, newest: int | None) -> str:
+        self.found()
+        first, second = (len(builder.data) for builder in self.files)
+        span = LogPosition.of("binlog.000001", first), LogPosition.of("binlog.000002", second)
+        return find_doubtful(self.paths, span, lambda: self.paths[:1], newest)
+
 
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
@@ -64,17 +70,32 @@ def log(tmp_path: Path) -> Log:
         (OPEN, "INSERT INTO orders VALUES (CONNECTION_ID())", "shop.orders"),
         ("CREATE OR REPLACE TEMPORARY TABLE IF NOT EXISTS a.`b` (id INT)", "UPDATE a.b SET id = 1", "a.b"),
         ("CREATE /*!40005 TEMPORARY */ TABLE t (id INT)", "TRUNCATE t", "shop.t"),
-        ("", "DELETE FROM orders", "not known"),
     ],
 )
 def test_what_was_open_in_the_base_is_named(log: Log, made: str, text: str, named: str) -> None:
-    if made:
-        log.say(0, 7, made)
+    log.say(0, 7, made)
     log.say(1, 8, "INSERT INTO sink VALUES (CONNECTION_ID())")
     log.say(1, 7, text)
     found = log.found()
     assert found and found.of_base and "session 7" in found.why and named in found.why
     assert found.transaction.gtid == f"0-1-{log.number}"
+
+
+@pytest.mark.parametrize(("newest", "doubted"), [(None, True), (7, True), (6, False)])
+def test_a_session_older_than_the_log_is_a_doubt_and_no_refusal(
+    log: Log, newest: int | None, doubted: bool
+) -> None:
+    """A trigger that calls CONNECTION_ID() has its statement marked as a temporary table does."""
+    log.say(1, 7, "DELETE FROM orders")
+    assert log.found(newest) is None
+    assert ("session 7" in log.doubtful(newest)) is doubted
+
+
+def test_where_the_log_reaches_back_to_the_servers_start_there_is_no_doubt(log: Log) -> None:
+    created = 4 + 19 + 52
+    log.files[0].data[created : created + 4] = b"\1\2\3\4"
+    log.say(1, 7, "DELETE FROM orders")
+    assert log.doubtful(None) == ""
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ started again, which ends all sessions.
 """
 
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -42,7 +42,7 @@ _QUERY_FIXED: Final = 13
 _LOAD_FIXED: Final = 13
 _EXECUTE_LOAD_QUERY: Final = 18
 _QUERIES: Final = frozenset({QUERY, QUERY_COMPRESSED, _EXECUTE_LOAD_QUERY})
-_CREATED_AT: Final = HEADER_SIZE + 52
+_CREATED: Final = slice(FIRST_EVENT + HEADER_SIZE + 52, FIRST_EVENT + HEADER_SIZE + 56)
 """The time at which the server was started, in a format description; 0 in all files but its first."""
 _LONGEST: Final = 1 << 16
 _FRAME: Final = frozenset({"BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "XA", "RELEASE"})
@@ -101,7 +101,10 @@ def _last(names: Iterator[Name], *, first: bool) -> Name | None:
 
 @dataclass(slots=True)
 class TemporarySessions:
-    """The temporary tables of each thread, as far as they were made in what was read."""
+    """The temporary tables of each thread, as far as they were made in what was read.
+
+    `restarted`: the server was started in what was read, so that no table is older than that.
+    """
 
     open: dict[int, set[Name]] = field(default_factory=dict)
     restarted: bool = False
@@ -126,46 +129,94 @@ def find_foreign(
     *,
     drops_fail: bool,
 ) -> Unreplayable | None:
-    """The first transaction of a replay that uses a temporary table made before it; None if there is none.
+    """The first transaction of a replay that uses a temporary table known to be made before it, or None."""
+    found = _foreign_statements(files, span, base, newest_thread, drops_fail=drops_fail)
+    return next(
+        (
+            Unreplayable(
+                subject(),
+                f"it uses temporary tables of session {thread} that were made before the base was taken "
+                f"({used})",
+                of_base=True,
+            )
+            for thread, used, subject in found
+            if used
+        ),
+        None,
+    )
+
+
+def find_doubtful(
+    files: Sequence[Path],
+    span: tuple[LogPosition, LogPosition],
+    base: Callable[[], Sequence[Path]],
+    newest_thread: int | None,
+) -> str:
+    """Why a replay may have taken a real table for a temporary one made before it; "" if it has not.
+
+    A session that is older than what there is of the log may have made one. It may as well have called
+    CONNECTION_ID() in a trigger, a function or a view: a server marks both alike.
+    """
+    found = _foreign_statements(files, span, base, newest_thread, drops_fail=False)
+    thread = next((thread for thread, used, _ in found if not used), None)
+    if thread is None:
+        return ""
+    return (
+        f"session {thread}, which is older than the base and its log, used a temporary table or "
+        "CONNECTION_ID(): its temporary tables are not in the base, and a real table of the same name may "
+        "have been changed instead"
+    )
+
+
+def _foreign_statements(
+    files: Sequence[Path],
+    span: tuple[LogPosition, LogPosition],
+    base: Callable[[], Sequence[Path]],
+    newest_thread: int | None,
+    *,
+    drops_fail: bool,
+) -> Iterator[tuple[int, str, Callable[[], Transaction]]]:
+    """The statements that need a temporary table made before: the session, the tables ("" where nobody knows
+    which, if any), and what tells the transaction.
 
     `base` tells the files of the log that end where the span begins. No session had a number above
     `newest_thread` when the base was taken, but for those that made a table afterwards (None: not known).
     `drops_fail`: the server does not pass over a DROP of a temporary table that is not there.
     """
     now = TemporarySessions()
-    before: dict[int, set[Name]] | None = None
+    before: TemporarySessions | None = None
     for statement, subject in _statements(files, *span, now):
         if statement.makes or (statement.drops and not (drops_fail and "IF" not in statement.words)):
             now.take(statement)
             continue
         if before is None and not now.restarted:
             before = _open_at_end(base(), span[0])
-        if not now.restarted and (used := _foreign(statement, now, before or {}, newest_thread)):
-            made = f"temporary tables of session {statement.thread} that were made before the base was taken"
-            return Unreplayable(subject(), f"it uses {made} ({used})", of_base=True)
+        used = None if now.restarted or before is None else _foreign(statement, now, before, newest_thread)
+        if used is not None:
+            yield statement.thread, used, subject
         now.take(statement)
-    return None
 
 
 def _foreign(
     statement: ThreadStatement,
     now: TemporarySessions,
-    before: Mapping[int, set[Name]],
+    before: TemporarySessions,
     newest_thread: int | None,
-) -> str:
-    """The tables for which a statement needs what was before, as text; "" if it does not."""
+) -> str | None:
+    """The tables for which a statement needs what was before, as text, "" where they are not known; None
+    where it needs none."""
     own = now.open.get(statement.thread, set())
     names = dict.fromkeys(statement.names())
-    old = before.get(statement.thread, set()) - own
+    old = before.open.get(statement.thread, set()) - own
     if used := [name for name in names if name in old]:
         return _shown(used)
     if own & names.keys() or "CONNECTION_ID" in statement.words:
-        return ""
+        return None
     if old:
         return _shown(sorted(old))
-    if newest_thread is not None and statement.thread > newest_thread:
-        return ""
-    return "their names are not known"
+    if before.restarted or (newest_thread is not None and statement.thread > newest_thread):
+        return None
+    return ""
 
 
 def _shown(names: Sequence[Name]) -> str:
@@ -174,13 +225,14 @@ def _shown(names: Sequence[Name]) -> str:
     return f"{text} and {more} more" if more > 0 else text
 
 
-def _open_at_end(files: Sequence[Path], end: LogPosition) -> dict[int, set[Name]]:
+def _open_at_end(files: Sequence[Path], end: LogPosition) -> TemporarySessions:
     """The temporary tables that were open where the base's log ends, as far as it reaches back."""
     sessions = TemporarySessions()
     first = LogPosition.of(files[0].name, FIRST_EVENT)
+    sessions.restarted = _begins_with_server(files[0])
     for statement, _ in _statements(files, first, end, sessions):
         sessions.take(statement)
-    return sessions.open
+    return sessions
 
 
 def _statements(
@@ -194,13 +246,16 @@ def _statements(
         limit = end.offset if number == end.sequence else None
         with opened(path, limit) as scanner:
             data = scanner.data
-            if number > start.sequence and any(
-                data[_CREATED_AT + FIRST_EVENT : _CREATED_AT + FIRST_EVENT + 4]
-            ):
+            if number > start.sequence and any(data[_CREATED]):
                 sessions.forget()
             for span in scanner.spans(start.offset if number == start.sequence else FIRST_EVENT):
                 for statement in _marked(data, span[0], span[1], scanner.trailer):
                     yield statement, partial(_transaction, path, scanner, span)
+
+
+def _begins_with_server(file: Path) -> bool:
+    with opened(file) as scanner:
+        return any(scanner.data[_CREATED])
 
 
 def _transaction(path: Path, scanner: Scanner, span: Span) -> Transaction:

@@ -10,6 +10,7 @@ from zbackup.config.recovery import Recovery as RecoveryTable
 from zbackup.engines.mysql.binlog.find_stop import StopPoint
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import last_in_file
+from zbackup.engines.mysql.binlog.temporary_tables import find_doubtful
 from zbackup.engines.mysql.binlog.torn_end import torn_at
 from zbackup.engines.mysql.clone.clone_server import CloneServer, Temporary
 from zbackup.engines.mysql.clone.program import find_program
@@ -39,6 +40,7 @@ from zbackup.engines.mysql.recovery.verify_replay import (
     require_recorded_state,
 )
 from zbackup.engines.mysql.server import plugins, system_zone
+from zbackup.engines.mysql.server.server_facts import newest_thread
 from zbackup.engines.owner import require_own_user
 from zbackup.model.added_log import AddedFile
 from zbackup.model.backup import BackupFiles
@@ -131,7 +133,11 @@ class MysqlRecovery:
             aside = memory_tables.set_aside(temporary.connection, base.record, temporary.progressing)
             with aside, hole.explained() if hole else nullcontext():
                 steps = self._replay(temporary, log, start, point, progress, hole=hole)
-            doubt = given.doubt(log.record.server, steps, progress)
+            doubts = [given.doubt(log.record.server, steps, progress)]
+            if steps.text:
+                span, newest = (start, point.stop), newest_thread(base.record)
+                doubts.append(find_doubtful(log_files, span, lambda: base_files, newest))
+            doubt = "; ".join(filter(None, doubts))
             progress.phase("verifying", f"that it ends at {point.stop}")
             with temporary.progressing():
                 recovered = outcome(temporary.connection, base.record, point)
