@@ -151,7 +151,7 @@ def test_what_has_to_read_ends_before_anything_is_made(hosts: Hosts, words: tupl
     refused = hosts.here(*words)
     assert refused.rc == 9, refused
     (said,) = [line for line in refused.err.splitlines() if "private key" in line]
-    assert said.endswith("give the same command where it is, with --private-key FILE")
+    assert said.endswith("run the same command on a host that has it, with --private-key FILE")
     assert hosts.house.state() == before
 
 

@@ -261,7 +261,7 @@ def test_what_was_made_since_or_is_gone_keeps_a_switch_from_being_undone(world: 
             lambda: world.pools.rename(report.aside[0], "tank/mine"),
             f"{report.aside[0]} is not there any more",
         ),
-        (lambda: world.pools.create("tank/db/new", {}), "tank/db/new was made after the switch"),
+        (lambda: world.pools.create("tank/db/new", {}), "tank/db/new was created after the switch"),
         (lambda: world.pools.datasets.pop(report.aside[2]), f"{report.aside[2]} is not there any more"),
     ):
         changes()

@@ -236,7 +236,7 @@ def test_a_setting_that_was_changed_since_is_told_of(world: World) -> None:
     with world.session() as session:
         said(session, "CREATE TABLE shop.other (id INT)")
     done = world.restore(base, world.backup())
-    assert "default_storage_engine was InnoDB and later MyISAM" in done.other_settings
+    assert "default_storage_engine changed from InnoDB to MyISAM" in done.other_settings
 
 
 ORDERS = "SELECT (SELECT GROUP_CONCAT(id ORDER BY id) FROM shop.o), (SELECT COUNT(*) FROM shop.made)"

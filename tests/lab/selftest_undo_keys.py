@@ -249,7 +249,7 @@ def test_a_trigger_that_nobody_sees_is_counted(
         monkeypatch.setattr(module.ReferringRows, "of", lambda *_, **__: [])
     with session(server, log) as opened:
         opened.plan()
-        with pytest.raises(VerificationFailed, match="the server changed 2 rows where 1 were to be changed"):
+        with pytest.raises(VerificationFailed, match="the server changed 2 rows instead of 1"):
             opened.act()
     assert rows(server, "c") == [(5, 1, 0)] and rows(server, "p") == [(1, 0)]
 
@@ -263,7 +263,7 @@ def test_a_row_that_is_too_large_is_named_and_the_rest_is_back(server: DatabaseS
     try:
         done = undo(server, log)
         assert (done.changes, done.refused) == (1, {"big": 1})
-        assert "fk.big id=1: the statement that puts it back has 3000" in done.lines[0]
+        assert "fk.big id=1: the statement that restores the row has 3000" in done.lines[0]
         assert "max_allowed_packet" in done.lines[0]
     finally:
         server.sql(f"SET GLOBAL max_allowed_packet = {before}")

@@ -252,7 +252,7 @@ def purge_and_reset(house: House, config: Path) -> None:
     run("zfs", "set", f"zbackup:archiver={'0' * 32}", house.datasets[0])
     assert "--take-over" in house.zb(*ONCE, "-q", config=config).refused(10)
     done = house.zb(*typed("archive-the-log.md", "zbackup archive shop --take-over"), config=config)
-    assert "a new epoch began: what was archived is another host's" in done.succeeded
+    assert "a new epoch began: the log archived before is from another host" in done.succeeded
     # No backup from before leads on from here.
     house.snapshot(config)
     assert house.zb("ship", config=config).rc == 0

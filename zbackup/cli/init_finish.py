@@ -146,7 +146,8 @@ def _safe_keeping(new: Newcomer) -> Iterator[str]:
         )
         if "public_key" in table:
             yield (
-                "The private key of public_key is needed as well, to read the bucket. Try both where it is: "
+                "To read the bucket you also need the private key of public_key. Test both keys on a "
+                "host that has it: "
                 f"zbackup key --from {new.copies.to} --key FILE --private-key FILE"
             )
         if "access_key" not in table:

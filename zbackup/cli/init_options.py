@@ -73,7 +73,7 @@ PublicKey = Annotated[
         "--public-key",
         metavar="KEY",
         help="With s3: encrypt for this public key (age1..., see zbackup key --new), so that this host "
-        "cannot read what it shipped (default: it can).",
+        "cannot read its own backups (default: it can).",
         show_default=False,
     ),
 ]

@@ -96,8 +96,9 @@ def bucket() -> Bucket:
         if access.strip():
             secret = typer.prompt("Secret key", default="", hide_input=True, show_default=False, err=True)
         tell(
-            "who owns this host can read every backup in the bucket, unless it encrypts for a public key "
-            "whose private one is elsewhere: zbackup key --new FILE, on another host, makes a pair"
+            "an intruder on this host could read every backup in the bucket, unless the host encrypts for a "
+            "public key and the private key is kept elsewhere. To make a key pair, run on another host: "
+            "zbackup key --new FILE"
         )
         public = typer.prompt(
             "Public key (age1...; empty: this host can read its backups)",
@@ -131,7 +132,7 @@ def require_bucket(copies: str, found: Bucket) -> None:
         try:
             public_bytes(found.public_key)
         except ValueError as problem:
-            raise UsageError(f"the public key is not one: {problem}") from None
+            raise UsageError(f"the public key is invalid: {problem}") from None
     if found.endpoint:
         try:
             url(found.endpoint)

@@ -19,18 +19,18 @@ from zbackup.jobs.context import Context, ShipDestination
 from zbackup.model.errors import Refused, UsageError
 from zbackup.model.shipping import KeyTrial
 
-HELP = """Make a pair of keys for backups that their host cannot read, and try the private one.
+HELP = """Make a key pair for backups that their own host cannot read, or test the private key.
 
-With public_key in the configuration of a bucket, who ships there encrypts for that key, and cannot read what
-was shipped: only the private key does, which lies elsewhere. zbackup restore, verify and log take it as
---private-key FILE, on whatever host it is.
+If a bucket's configuration has public_key, the host that ships encrypts for that key and cannot decrypt the
+backups. That takes the private key, which you keep elsewhere. zbackup restore, verify and log take it as
+--private-key FILE, on any host that has the file.
 
---new makes a pair: do that on another host than the database's. The private key goes into a new file that
-only its owner can read, or with - to the standard output, for a password manager. The public key is printed.
+--new makes a key pair. Do not run it on the database host. The private key goes into a new file that only
+its owner can read, or with - to standard output, for a password manager. The public key is printed.
 
-Without --new, the newest backup in a bucket is opened with a private key: of each of its streams the key, of
-the first and the last the first segment, and of archived log the newest piece, all decrypted and proven.
-Nothing is restored or changed. It proves that the key is the right one; that a restore works proves a drill.
+Without --new, it tests a private key on the newest backup in a bucket. It decrypts and verifies the key of
+each stream, the first segment of the first and of the last stream, and the newest piece of archived log.
+Nothing is restored or changed. This shows that the key is the right one; to test a restore, run a drill.
 
 \b
 zbackup key --new /media/safe/shop.private
@@ -48,7 +48,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         typer.Option(
             "--new",
             metavar="FILE",
-            help="Make a pair, with the private key in this new file; - for the standard output.",
+            help="Make a key pair and write the private key to this new file; - for standard output.",
             show_default=False,
         ),
     ] = "",
@@ -61,11 +61,13 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
 ) -> None:
     if new:
         if instance or at or private_key or origin:
-            raise UsageError("--new makes a pair and tries none: give it alone")
+            raise UsageError("--new only makes a key pair: leave out everything else")
         _make(options, new)
         return
     if not (at or origin):
-        raise UsageError("say which bucket, --at DESTINATION or --from ADDRESS; or --new FILE to make a pair")
+        raise UsageError(
+            "name the bucket: --at DESTINATION or --from ADDRESS; to make a key pair: --new FILE"
+        )
     require_address(origin)
     elsewhere = Given(
         key=key, endpoint=endpoint, identity=None, known_hosts=None, sudo=False, instance=named_instance
@@ -87,7 +89,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
 
 def _try(destination: ShipDestination) -> KeyTrial:
     if not isinstance(destination.adapter, Encrypting):
-        raise UsageError(f"{destination.adapter.address} is no bucket: nothing there is encrypted by zbackup")
+        raise UsageError(f"{destination.adapter.address} is not a bucket: zbackup encrypts only in buckets")
     return destination.adapter.try_private_key()
 
 
@@ -95,7 +97,7 @@ def _make(options: Options, new: str) -> None:
     from zbackup.destinations.s3.sealed_keys import new_pair
 
     if new == "-" and options.json:
-        raise UsageError("--new - prints the private key as it is: leave out --json")
+        raise UsageError("--new - prints the private key in plain text: leave out --json")
     private, public, called = new_pair()
     text = f"# public key: {public}\n# called {called} in messages\n{private}\n"
     if new == "-":
@@ -104,14 +106,14 @@ def _make(options: Options, new: str) -> None:
     path = Path(new).absolute()
     if path.parent == find(options.config).absolute().parent:
         raise Refused(
-            f"{path} would be beside the configuration: who owns this host would own the private key, too; "
-            "make the pair on another host"
+            f"{path} is beside the configuration: an intruder on this host could read the private key; "
+            "make the key pair on another host"
         )
     _write(path, text)
     lines = (
-        f"The private key is in {path}: keep it off the database's host, and a copy elsewhere.",
-        "Without it nothing that is encrypted for it can be read, by anybody.",
-        "In [instance.NAME.ship.s3] of the host that ships, beside key:",
+        f"The private key is in {path}. Keep it off the database host, and keep a second copy elsewhere.",
+        "Without it, backups that are encrypted for it cannot be read.",
+        "On the host that ships, add in [instance.NAME.ship.s3], beside key:",
         f'public_key = "{public}"  # called {called} in messages',
     )
     shape = {"private_key_file": str(path), "public_key": public, "public_key_id": called}
@@ -123,7 +125,7 @@ def _write(path: Path, text: str) -> None:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError as there:
-        raise Refused(f"{path} is there already, and is not overwritten: name another file") from there
+        raise Refused(f"{path} already exists and is not overwritten: name another file") from there
     except OSError as refused:
         raise Refused(f"{path} cannot be written: {refused.strerror}") from refused
     try:
@@ -149,6 +151,6 @@ def _line(instance: str, found: KeyTrial) -> str:
     streams = f"{found.streams} stream{'s' * (found.streams != 1)}"
     log = f", and {tables.size(found.log)} of archived log" if found.log else ""
     return (
-        f"{instance}: the private key opens {found.name}: {streams}, of which {tables.size(found.read)}{log} "
-        "were decrypted and proven"
+        f"{instance}: the private key opens {found.name} ({streams}): {tables.size(found.read)}{log} "
+        "were decrypted and verified"
     )

@@ -39,8 +39,8 @@ window that the retention policy promises, or not before --since, else in one li
 Where the log holds statements instead of rows (binlog_format STATEMENT or MIXED), tables are those that the
 statement's text names, and "by text" is said: triggers and functions may have changed others.
 
-In a statement *** stands for passwords, for all else that may be one, and for data: texts and numbers, but
-for those that define a table. --rows shows data, --statements full shows root what was logged.
+In statements, *** replaces strings and numbers, which may be passwords or data; those that define a table are
+shown. --rows shows data; as root, --statements full shows each statement as it was logged.
 
 On a terminal it goes through PAGER, or less -FRX; PAGER=cat prints it as it comes. A moment is {FORMS}.
 
@@ -50,7 +50,7 @@ zbackup log shop --table shop.orders --kind drop --kind truncate
 zbackup log shop --kind ddl --since "yesterday 00:00"
 zbackup log shop --largest 10 --since -1d           the transactions with most bytes
 zbackup log shop --grep "WHERE 1"                   in the statements' texts
-zbackup log shop --kind ddl --statements full       with passwords and data; root alone
+zbackup log shop --kind ddl --statements full       with passwords and data; root only
 zbackup log shop --rows 3e11fa47-71ca-11e1-9e33-c80aa9429562:23   its rows, before and after
 zbackup log docs --rows 1795240185,7                MongoDB: the operations of one transaction
 zbackup log shop --at offsite --since -7d --kind drop    what the backups at a destination hold
@@ -114,7 +114,7 @@ Statements = Annotated[
     typer.Option(
         "--statements",
         metavar="full",
-        help="Show statements as they were logged, with the passwords and data in them. For root alone.",
+        help="Show statements as they were logged, with passwords and data. Root only.",
         show_default=False,
     ),
 ]
@@ -140,13 +140,13 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     private_key: private_key_option.Files = None,
 ) -> None:
     if private_key and not at:
-        raise UsageError("--private-key is for what lies in a bucket: --at DESTINATION")
+        raise UsageError("--private-key works only with a bucket: add --at DESTINATION")
     if at and (follow_on or rows):
         raise UsageError("--follow and --rows are of this host's log: leave out --at")
     if rows is not None and (table or kind or since or until or grep or largest_n or follow_on):
         raise UsageError("--rows shows one transaction as a whole: leave out what chooses among several")
     if rows is not None and statements:
-        raise UsageError("--rows shows rows: leave out --statements")
+        raise UsageError("--rows shows rows, not statements: leave out --statements")
     if statements:
         _require_root(statements)
     if follow_on and (largest_n or until):
@@ -157,7 +157,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     ):
         ctx = replace(plain, progress=pager)
         if statements:
-            ctx.progress.note("statements are shown as they were logged, with passwords and data in them")
+            ctx.progress.note("statements are shown as they were logged, with their passwords and data")
         if rows is not None:
             _show_rows(options, pager, rows_of(ctx, parse_named(rows)))
             return
@@ -198,7 +198,8 @@ def _require_root(statements: str) -> None:
         )
     if os.geteuid() != 0:
         raise Refused(
-            "--statements full shows passwords, to root alone: sudo zbackup log ... --statements full"
+            "--statements full shows passwords, so only root may use it: sudo zbackup log ... "
+            "--statements full"
         )
 
 

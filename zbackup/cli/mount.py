@@ -13,13 +13,13 @@ from zbackup.model.errors import NotFound, Refused, UsageError
 from zbackup.zfs.datasets import Zfs
 from zbackup.zfs.log_dataset import LogDataset
 
-HELP = """Mount datasets where their mountpoints say, and never through somebody else's link.
+HELP = """Mount datasets at their mountpoints, without following other users' symbolic links.
 
-zfs mount resolves a path by its names. Where the server's user may write to a directory on the way, he can
-put a link there, and chooses what root mounts over. This command refuses then, and nothing is mounted.
+zfs mount follows symbolic links. If the server's user may write to a directory on the path, he can put a link
+there and choose where root mounts the dataset. This command refuses such a path, and mounts nothing.
 
-With --log-archive-of it makes the dataset of a log archive, ROOT/INSTANCE/log, if it is not there, mounts it
-below /var/lib/zbackup/log-archive, and gives it to the user who writes to it: who receives, or the daemon.
+With --log-archive-of it creates the dataset of a log archive, ROOT/INSTANCE/log, if it does not exist, mounts
+it below /var/lib/zbackup/log-archive, and makes USER its owner: the receiving user, or the daemon's.
 
 \b
 zbackup mount tank/mysql tank/mysql/log
@@ -29,15 +29,13 @@ zbackup mount tank/backups/db1/shop/log --log-archive-of zrecv
 
 def command(
     options: Options,
-    datasets: Annotated[
-        list[str], typer.Argument(metavar="DATASET...", help="The datasets, the outer ones first.")
-    ],
+    datasets: Annotated[list[str], typer.Argument(metavar="DATASET...", help="The datasets, parents first.")],
     log_archive_of: Annotated[
         str,
         typer.Option(
             "--log-archive-of",
             metavar="USER",
-            help="Make it the log archive that this user writes to.",
+            help="Set up the dataset as a log archive owned by this user.",
             show_default=False,
         ),
     ] = "",
@@ -46,7 +44,7 @@ def command(
         raise Refused("only root can mount: run zbackup mount as root")
     owner = _owner(log_archive_of) if log_archive_of else None
     if owner and any(name.count("/") < 2 or not name.endswith("/log") for name in datasets):
-        raise UsageError("the dataset of a log archive is called ROOT/INSTANCE/log")
+        raise UsageError("a log archive's dataset has to be named ROOT/INSTANCE/log")
     rows = [{"dataset": name, "mountpoint": str(_mount(name, owner))} for name in datasets]
     output.emit(
         options,

@@ -36,7 +36,7 @@ def with_private_keys(instance: Instance, files: Sequence[Path] | None) -> Insta
         return instance
     given = tuple(SecretRef("file", str(named(path))) for path in files)
     if not any(isinstance(ship.to, S3Address) for ship in instance.ship):
-        raise UsageError(f"--private-key is about a bucket, and {instance.name} has none")
+        raise UsageError(f"--private-key works only with a bucket, and {instance.name} ships to none")
     ships = [
         ship.model_copy(
             update={"s3": ship.s3.model_copy(update={"private_key": (*given, *ship.s3.private_key)})}
@@ -51,7 +51,7 @@ def at_address(reached: Access, files: Sequence[Path]) -> Access:
     if not files:
         return reached
     if not isinstance(reached.to, S3Address):
-        raise UsageError("--private-key is about a bucket: --from s3://bucket/prefix")
+        raise UsageError("--private-key works only with a bucket: --from s3://bucket/prefix")
     # Imported here: other restores need not wait until it is read.
     from zbackup.destinations.s3.from_config import public_key_of
 

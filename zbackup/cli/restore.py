@@ -103,7 +103,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     private_key: private_key_option.Files = None,
 ) -> None:
     if private_key and not origin:
-        raise UsageError("--private-key is for what lies in a bucket: --from DESTINATION or ADDRESS")
+        raise UsageError("--private-key works only with a bucket: add --from DESTINATION or ADDRESS")
     if cluster:
         cluster_option.require_alone(
             *(instance, before, before_drop, before_truncate, to_backup, to_label, base, epoch, read_only),

@@ -76,8 +76,8 @@ def bring_back(
         name = report.clone.name
         what = "local times" if report.recovered.other_zone else "rows"
         ctx.progress.note(
-            f"nothing is copied into production, as {what} in {name} may be others than they were, "
-            f"and {name} is kept: {command_for(name, wish)} goes on when they were looked at"
+            f"nothing was copied into production, because {what} in {name} may differ from the original's. "
+            f"{name} is kept: check them, then run {command_for(name, wish)}"
         )
         return None
     wish = replace(wish, moment=f"{ctx.clock.now():%Y%m%dT%H%M%S}")

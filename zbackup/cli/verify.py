@@ -86,7 +86,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     private_key: private_key_option.Files = None,
 ) -> None:
     if private_key and not at:
-        raise UsageError("--private-key is for what lies in a bucket: --at DESTINATION")
+        raise UsageError("--private-key works only with a bucket: add --at DESTINATION")
     if cluster:
         cluster_option.require_no_instance(instance)
         if not with_drill or dry_run:

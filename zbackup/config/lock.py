@@ -31,7 +31,8 @@ class Lock(Table):
     )
     hold: WholeSeconds = Field(
         default=10.0,
-        description="ceiling on holding it, kept by a watchdog and, but for mongodb, by the server itself",
+        description="ceiling on holding it, enforced by a watchdog and (except for mongodb) by the "
+        "server itself",
     )
     long_query: Seconds = Field(
         default=5.0,

@@ -101,20 +101,20 @@ class S3(Table):
     )
     key: Secret | None = Field(
         default=None,
-        description="where the key is that streams are encrypted and signed with: 32 bytes in base64",
+        description="where to find the key that encrypts and signs streams: 32 bytes in base64",
     )
     old_keys: Annotated[tuple[SecretRef, ...], BeforeValidator(key_files)] = Field(
         default=(), description="keys that older streams were encrypted with"
     )
     public_key: Annotated[str, BeforeValidator(recipient)] | None = Field(
         default=None,
-        description="write-only: what is new is encrypted for this public key (age1...), and key only signs. "
-        "Make a pair with zbackup key --new",
+        description="write-only: new backups are encrypted for this public key (age1...), and key "
+        "only signs. Make a key pair with zbackup key --new",
     )
     private_key: Annotated[tuple[SecretRef, ...], BeforeValidator(key_files)] = Field(
         default=(),
-        description="where the private key of public_key is, on a host that restores or tries restores; "
-        "never on the database's host. Several: also earlier ones",
+        description="where to find the private key of public_key, on a host that restores or runs drills; "
+        "never on the database host. May be a list, with earlier keys",
     )
     accept_plain: StrictBool = Field(
         default=False,

@@ -76,7 +76,7 @@ def _bucket_alone(row: dict[str, Any], to: DestinationAddress) -> Iterator[Probl
     if table.get("public_key") and not table.get("key"):
         yield (
             ("s3", "public_key"),
-            "key is missing, which signs what is encrypted for it: make one with: openssl rand -base64 32",
+            "key is missing, which signs the backups: make one with: openssl rand -base64 32",
         )
     if table.get("old_keys") and not table.get("key") and table.get("accept_plain") is not True:
         yield (

@@ -64,8 +64,8 @@ class Backup:
         """Why no log leads across the backup, as a clause for people; "" if one does."""
         if lost := self.lost_parts:
             return (
-                f"{self.name} has lost its snapshot of {', '.join(map(shlex.quote, lost))}: that was rolled "
-                "back, or the snapshot was destroyed by hand"
+                f"{self.name} has lost its snapshot of {', '.join(map(shlex.quote, lost))}: the dataset was "
+                "rolled back, or the snapshot was destroyed by hand"
             )
         return f"when {self.name} was taken, {self.record.log_lacks}" if self.record.log_lacks else ""
 

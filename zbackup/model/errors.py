@@ -220,7 +220,7 @@ class Refused(ZbackupError):
 
 
 class PrivateKeyElsewhere(Refused):
-    """What is in a bucket was sealed for a private key that is not on this host. Nothing was made."""
+    """The backup is encrypted for a private key that is not on this host. Nothing was made."""
 
 
 class NoArchive(Refused):
@@ -258,13 +258,13 @@ class CopyIncomplete(ZbackupError):
 
 
 class OtherZone(ZbackupError):
-    """The restore was made, in a time zone not the original's: local times in it may be others."""
+    """The restore was made, but in another time zone than the original's: its local times may differ."""
 
     exit_status = 18
 
 
 class OtherSettings(ZbackupError):
-    """The restore was made, with settings not the original's: rows in it may be others."""
+    """The restore was made, but with other settings than the original's: its rows may differ."""
 
     exit_status = 19
 

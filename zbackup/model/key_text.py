@@ -28,7 +28,7 @@ def private_text(key: bytes) -> str:
 def public_bytes(text: str) -> bytes:
     """The 32 bytes of a public key. Raise ValueError, which never holds the text, for anything else."""
     if text.lower().startswith(PRIVATE):
-        raise ValueError("this is a private key, which belongs neither here nor on this host: make another")
+        raise ValueError("this is a private key; it must not be here or on this host: make a new key pair")
     return _bytes(PUBLIC, text)
 
 
@@ -40,9 +40,9 @@ def private_bytes(text: str) -> bytes:
     stripped = (line.strip() for line in text.removeprefix("\ufeff").splitlines())
     lines = [line for line in stripped if line and not line.startswith("#")]
     if len(lines) != 1:
-        raise ValueError(f"it has {len(lines)} keys, and not one (AGE-SECRET-KEY-1...)")
+        raise ValueError(f"it has {len(lines)} keys instead of one (AGE-SECRET-KEY-1...)")
     if lines[0].lower().startswith(f"{PUBLIC}1"):
-        raise ValueError("it is a public key, with which nothing can be read")
+        raise ValueError("it is a public key, which cannot decrypt")
     return _bytes(PRIVATE, lines[0])
 
 
@@ -56,13 +56,13 @@ def _text(kind: str, key: bytes) -> str:
 def _bytes(kind: str, text: str) -> bytes:
     example = f"{kind}1...".upper() if kind == PRIVATE else f"{kind}1..."
     if text not in (text.lower(), text.upper()) or not text.lower().startswith(f"{kind}1"):
-        raise ValueError(f"it is no key of this kind, which begins with {example}")
+        raise ValueError(f"it is no key of this kind (these begin with {example})")
     words = [_LETTERS.find(letter) for letter in text.lower().removeprefix(f"{kind}1")]
     if -1 in words or _polymod((*_expanded(kind), *words)) != 1:
         raise ValueError("it is mistyped or incomplete: its checksum is wrong")
     key = bytes(_regrouped(words[:-_CHECKSUM], 5, 8))
     if len(key) != KEY or _text(kind, key) != text.lower():
-        raise ValueError(f"it has not {KEY} bytes")
+        raise ValueError(f"it does not have {KEY} bytes")
     return key
 
 

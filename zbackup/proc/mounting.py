@@ -80,8 +80,8 @@ def _require_root_of(descriptor: int, source: str, path: Path) -> None:
     found = _mount_of(descriptor)
     if not (found and is_root and (found.kind, found.source, found.root) == ("zfs", source, "/")):
         raise Refused(
-            f"{path} does not lead to {source}: somebody else moves the directories on the way. Stop what "
-            f"runs there as the owner of {path.parent}, then give the same command again"
+            f"{path} does not lead to {source}: another user keeps moving directories on this path. Stop the "
+            f"processes of the owner of {path.parent}, then run the same command again"
         )
 
 

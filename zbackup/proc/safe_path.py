@@ -49,7 +49,7 @@ def opened_directory(path: Path) -> Iterator[int]:
 
 
 def _no_path(path: Path) -> Refused:
-    return Refused(f"{path} is no absolute path without ..")
+    return Refused(f"{path} is not an absolute path, or contains ..")
 
 
 @contextmanager
@@ -207,7 +207,7 @@ def require_only_roots(directory: Path) -> None:
                 raise _open_to_others(above, directory)
             if not os.path.lexists(entry):
                 if free:
-                    raise Refused(f"{entry} is missing, and not only root can make it: make it as root")
+                    raise Refused(f"{entry} is missing, and not only root can make it: create it as root")
                 return
             if not _is_roots(entry.lstat()):
                 raise _open_to_others(entry, directory)

@@ -176,7 +176,7 @@ def _only_roots(found: Path) -> str:
         require_only_roots(directory)
     facts = real.lstat()
     if facts.st_uid != 0 or not stat.S_ISREG(facts.st_mode) or facts.st_mode & 0o022:
-        raise Refused(f"{real} is not run: others than root can change it")
+        raise Refused(f"{real} is not run, because users other than root can change it")
     return str(real)
 
 

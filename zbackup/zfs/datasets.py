@@ -317,7 +317,7 @@ class Zfs:
         facts = dict(zip(FACTS, asked.removesuffix("\n").split("\n", len(FACTS) - 1), strict=True))
         place = place_of(name, facts, self.mounts)
         if only_at and place != only_at:
-            raise Refused(f"{name} is not mounted at {place}: its place is {only_at}")
+            raise Refused(f"{name} is not mounted at {place}: its mountpoint has to be {only_at}")
         if found := self._mounts().get(name):
             if not self.mounts.is_there(name, place):
                 raise elsewhere(name, found, place)

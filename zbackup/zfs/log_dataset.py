@@ -61,11 +61,11 @@ class LogDataset:
             name, own = shlex.quote(self.name), shlex.quote(f"mountpoint={self._place}")
             raise Refused(
                 f"{self.name} is no log archive's, and not mounted: its mountpoint is {place} "
-                f"(if it is one: zfs set canmount=noauto {name} && zfs set {own} {name})"
+                f"(to make it one: zfs set canmount=noauto {name} && zfs set {own} {name})"
             )
 
     def _not_mounted(self, why: str) -> Refused:
-        return Refused(f"{self.name}, which the log archive lies in, is not mounted: {why}")
+        return Refused(f"{self.name}, the dataset of the log archive, is not mounted: {why}")
 
     def _mount(self) -> None:
         """Mount it where root alone decides what is there, now and at boot."""
@@ -111,7 +111,8 @@ class LogDataset:
             )
         if not os.access(found, os.W_OK | os.X_OK):
             raise Refused(
-                f"{found}, where {self.name} is mounted, is not ours to write to: as root, {self._how()}"
+                f"{found}, where {self.name} is mounted, is not writable for this user: as root, "
+                f"{self._how()}"
             )
         return found
 

@@ -111,7 +111,9 @@ def place_of(name: str, facts: Mapping[str, str], mounts: Mounts) -> Path:
     """Tell where it is to be mounted. Raise CommandFailed, or KeyNotLoaded, when it cannot be."""
     argv = ("zfs", "mount", "--", name)
     if facts["zoned"] == "on" and mounts.is_host():
-        raise CommandFailed(argv, 1, f"cannot mount '{name}': it is a container's, which sets its mountpoint")
+        raise CommandFailed(
+            argv, 1, f"cannot mount '{name}': it is delegated to a container (zoned=on), which mounts it"
+        )
     if facts["canmount"] == "off":
         raise CommandFailed(argv, 1, f"cannot mount '{name}': 'canmount' property is set to 'off'")
     if facts["keystatus"] == "unavailable":
@@ -125,7 +127,7 @@ def require_empty(name: str, facts: Mapping[str, str], place: Path, mounts: Moun
     """Raise CommandFailed when files would be covered, and `overlay` forbids that."""
     if facts["overlay"] == "off" and not mounts.is_empty(place):
         argv = ("zfs", "mount", "--", name)
-        raise CommandFailed(argv, 1, f"cannot mount '{name}': files lie in {place}, and its overlay is off")
+        raise CommandFailed(argv, 1, f"cannot mount '{name}': {place} is not empty, and overlay is off")
 
 
 def mount_options(facts: Mapping[str, str]) -> tuple[int, str]:
@@ -144,4 +146,4 @@ def mount_options(facts: Mapping[str, str]) -> tuple[int, str]:
 
 
 def elsewhere(name: str, found: str, wanted: Path) -> Refused:
-    return Refused(f"{name} is mounted at {found}, and not at {wanted}: unmount it, then try again")
+    return Refused(f"{name} is mounted at {found} instead of {wanted}: unmount it, then try again")

@@ -113,10 +113,10 @@ def test_nothing_is_copied_where_local_times_may_be_others(monkeypatch: pytest.M
     assert restore_copy.bring_back(ctx, report, WISH, yes=True) is DONE and not said
     recovered.other_zone = "the original's own time zone is another one on this host"
     assert restore_copy.bring_back(ctx, report, WISH, yes=True) is None
-    assert "good is kept: zbackup copy good shop.orders goes on" in said[0]
+    assert "good is kept: check them, then run zbackup copy good shop.orders" in said[0]
     recovered.other_zone, recovered.other_settings = "", "max_sort_length is 4 and was 9"
     assert restore_copy.bring_back(ctx, report, WISH, yes=True) is None
-    assert "rows in good may be others" in said[1]
+    assert "rows in good may differ" in said[1]
 
 
 @pytest.mark.parametrize(("changed", "yes", "looks"), [(False, True, 0), (False, False, 1), (True, True, 1)])

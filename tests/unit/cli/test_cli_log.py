@@ -16,7 +16,7 @@ def test_statements_as_they_were_logged_are_for_root_alone(monkeypatch: pytest.M
     with pytest.raises(UsageError, match="write --statements full"):
         log._require_root("all")
     monkeypatch.setattr(log.os, "geteuid", lambda: 4711)
-    with pytest.raises(Refused, match="to root alone"):
+    with pytest.raises(Refused, match="only root may use it"):
         log._require_root("full")
 
 

@@ -118,7 +118,7 @@ def test_a_commit_may_be_repeated_and_never_replaces_another(shop: Shop) -> None
     commit(shop)
     assert shop.bucket.body(manifest_at(1)) == before
     shop.store(part(12))
-    with pytest.raises(VerificationFailed, match="is there already, of other snapshots"):
+    with pytest.raises(VerificationFailed, match="already exists, for other snapshots"):
         commit(shop, 1, part(12))
     assert shop.bucket.body(manifest_at(1)) == before
 

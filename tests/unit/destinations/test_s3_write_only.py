@@ -645,7 +645,7 @@ def test_where_nothing_is_sealed_or_nothing_is_there_nothing_was_tried(tmp_path:
     with pytest.raises(NotFound, match="no committed backup"):
         shop.session().try_private_key(Meter())
     shop.ship(part(11), 1)
-    with pytest.raises(VerificationFailed, match="nothing of a private one was tried"):
+    with pytest.raises(VerificationFailed, match="private key was not tested"):
         shop.session().try_private_key(Meter())
 
 

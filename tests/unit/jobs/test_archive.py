@@ -350,7 +350,7 @@ def test_two_hosts_of_one_server_are_told_from_each_other(world: World, tmp_path
         archive_once(clone.ctx, clone.destination)
     assert world.archive.chunks == before and "\n" not in str(refused.value)
     done = archive_once(clone.ctx, clone.destination, take_over=True)
-    assert done.end and done.end.file.epoch == 1 and "another host's" in done.new_epoch
+    assert done.end and done.end.file.epoch == 1 and "from another host" in done.new_epoch
     assert archive_once(clone.ctx, clone.destination).appended == 0
 
     world.server = first

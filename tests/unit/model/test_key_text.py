@@ -53,8 +53,8 @@ def test_two_letters_that_changed_places_are_refused(at: int) -> None:
         ("ssh-ed25519 AAAA", "no key of this kind"),
         (PRIVATE, "this is a private key"),
         (PRIVATE.lower(), "this is a private key"),
-        (public_text(bytes(31)), "has not 32 bytes"),
-        (public_text(bytes(33)), "has not 32 bytes"),
+        (public_text(bytes(31)), "does not have 32 bytes"),
+        (public_text(bytes(33)), "does not have 32 bytes"),
     ],
 )
 def test_what_is_no_public_key_is_refused_and_not_repeated(text: str, said: str) -> None:
@@ -71,8 +71,8 @@ def test_a_key_file_is_read_as_editors_write_it(around: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("# nothing\n", "0 keys, and not one"),
-        (f"{PRIVATE}\n{PRIVATE}", "2 keys, and not one"),
+        ("# nothing\n", "0 keys instead of one"),
+        (f"{PRIVATE}\n{PRIVATE}", "2 keys instead of one"),
         (PUBLIC, "is a public key"),
         (PRIVATE[:-1], "mistyped"),
     ],

@@ -21,7 +21,7 @@ def said(reads: str = "", **facts: object) -> list[tuple[str, str]]:
     [
         ({}, ["ok"], "this host can read its old backups: the key that encrypts them is here"),
         ({"encrypted": False}, [], ""),
-        ({"encrypted": False, "others": 3}, ["ok"], "is not encrypted by zbackup"),
+        ({"encrypted": False, "others": 3}, ["ok"], "zbackup does not encrypt new backups"),
         ({"public_key": ID}, ["ok"], f"write-only: the private key of {ID} is not on this host"),
         ({"public_key": ID, "private_key_here": True}, ["warning"], "this host can read its old backups"),
         ({"public_key": ID, "others": 1}, ["ok", "advice"], "1 backup from before public_key was set"),

@@ -135,7 +135,7 @@ def test_what_has_another_place_is_not_mounted(pool: Pool, mountpoint: str, canm
         with pytest.raises(Refused) as refused:
             asked()
         assert str(refused.value) == (
-            f"{NAME} is no log archive's, and not mounted: its mountpoint is {mountpoint} (if it is one: "
+            f"{NAME} is no log archive's, and not mounted: its mountpoint is {mountpoint} (to make it one: "
             f"zfs set canmount=noauto {NAME} && zfs set mountpoint={pool.directory} {NAME})"
         )
     assert not pool.changes and not pool.datasets[NAME]
@@ -151,7 +151,7 @@ def test_a_mountpoint_that_is_set_between_two_looks_is_not_followed(
     monkeypatch.setattr(
         log_dataset, "require_only_roots", lambda _: setattr(pool, "mountpoint", "/etc/cron.d")
     )
-    with pytest.raises(Refused, match=r"is not mounted at /etc/cron.d: its place is"):
+    with pytest.raises(Refused, match=r"is not mounted at /etc/cron.d: its mountpoint has to be"):
         archive(pool).directory()
     assert not pool.changes and not pool.datasets[NAME]
 

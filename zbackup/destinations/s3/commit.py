@@ -69,7 +69,7 @@ class Committer:
             return
         there = self.pages.manifest(key)
         if not there.withdrawn and [p.guid for p in there.parts] != [p.guid for p in manifest.parts]:
-            raise VerificationFailed(f"{self._bucket.address}/{key} is there already, of other snapshots")
+            raise VerificationFailed(f"{self._bucket.address}/{key} already exists, for other snapshots")
         if there.withdrawn or there.parts != manifest.parts:
             # Other parts: a stream whose page was lost was sent again, with another key.
             self._bucket.put(key, body, hashlib.sha256(body).digest())

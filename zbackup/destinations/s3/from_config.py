@@ -50,7 +50,7 @@ def _public_key(text: str) -> PublicKey:
     try:
         found.new_key(Scope(about="a trial"))
     except ValueError as wrong:
-        raise ConfigError([f"public_key: nothing can be encrypted for {text}: it is no real key"]) from wrong
+        raise ConfigError([f"public_key: {text} cannot be used to encrypt: it is no real key"]) from wrong
     return found
 
 

@@ -80,9 +80,11 @@ class PrivateKeys:
                 base64.b64decode(sealed.sealed, validate=True), known[sealed.public_key], info=scope.context
             )
         except (InvalidTag, ValueError) as wrong:
-            raise VerificationFailed(f"the sealed key of {scope} is damaged or another's") from wrong
+            raise VerificationFailed(
+                f"the sealed key of {scope} is damaged, or belongs to something else"
+            ) from wrong
         if len(key) != KEY:
-            raise VerificationFailed(f"the sealed key of {scope} is no key")
+            raise VerificationFailed(f"the sealed key of {scope} has the wrong length")
         return DataKey(key, scope.about)
 
     def _known(self) -> Mapping[str, X25519PrivateKey]:
@@ -95,6 +97,6 @@ NO_PRIVATE_KEYS: Final = PrivateKeys(lambda: ())
 def elsewhere(what: str, public_key: str) -> PrivateKeyElsewhere:
     """The error of who would read contents, and has not the private key of the public one with that id."""
     return PrivateKeyElsewhere(
-        f"{what}: only the private key of the public key {public_key} reads it, and that is not here; give "
-        "the same command where it is, with --private-key FILE"
+        f"{what}: only the private key of the public key {public_key} can decrypt it, and that is "
+        "not on this host: run the same command on a host that has it, with --private-key FILE"
     )

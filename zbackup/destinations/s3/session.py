@@ -134,7 +134,7 @@ class S3Session:
             header = StreamHeaders(self.pages).of(stream)
             sealed_for = header.contents.public_key if header and header.contents else ""
         if sealed_for and not self.storing.private.has(sealed_for):
-            raise elsewhere(f"what lies at {self.address}", sealed_for)
+            raise elsewhere(f"the backups at {self.address}", sealed_for)
 
     def readers(self) -> Readers:
         sealed = [m.sealed_for for m in self.contents().manifests]
@@ -156,8 +156,8 @@ class S3Session:
         newest = committed[-1].manifest
         if not newest.sealed_for:
             raise VerificationFailed(
-                f"{newest.called}, the newest at {self.address}, is not encrypted for a public key: nothing "
-                "of a private one was tried"
+                f"{newest.called}, the newest backup at {self.address}, is not encrypted for a "
+                "public key, so the private key was not tested"
             )
         chains = [each.chain for each in committed if each.manifest is newest]
         for stream in dict.fromkeys(each for chain in chains for each in chain):
@@ -174,7 +174,7 @@ class S3Session:
         """Raise PrivateKeyElsewhere and VerificationFailed where the stream's key does not open."""
         header = StreamHeaders(self.pages).of(stream)
         if header is None:
-            raise VerificationFailed(f"how {stream} was stored is not to be found at {self.address}")
+            raise VerificationFailed(f"the page of {stream} is missing at {self.address}")
         self.pages.signing.open_contents(stream, header, f"{self.address}: {stream}")
 
     def _first_segment(self, stream: StreamId, meter: Meter) -> int:
@@ -183,14 +183,14 @@ class S3Session:
         for content in fetch_some(self._opened(stream, page), page, range(1), meter):
             begin = begin_record(content)
             if begin is None or (begin.guid, begin.base) != (stream.guid, stream.base):
-                raise VerificationFailed(f"{stream} at {self.address} does not begin as that stream does")
+                raise VerificationFailed(f"{stream} at {self.address} has other contents than its name says")
             return len(content)
         raise VerificationFailed(f"{stream} at {self.address} is empty")
 
     def _called(self, stream: StreamId) -> str:
         header = StreamHeaders(self.pages).of(stream)
         if header is None:
-            raise VerificationFailed(f"how {stream} was stored is not to be found at {self.address}")
+            raise VerificationFailed(f"the page of {stream} is missing at {self.address}")
         return header.snapshot
 
     def fetch(self, step: StreamStep, token: str, receiver: Command, meter: Meter) -> int:
@@ -221,7 +221,7 @@ class S3Session:
         contents = scan(replace(self.pages, cache=NO_CACHE), self.storing.table.uploads)
         for sealed_for in contents.sealed_for if deep else ():
             if not self.storing.private.has(sealed_for):
-                raise elsewhere(f"what lies at {self.address}", sealed_for)
+                raise elsewhere(f"the backups at {self.address}", sealed_for)
         return verifier.verify(contents)
 
     def orphans(self) -> tuple[str, ...]:

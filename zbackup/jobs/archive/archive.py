@@ -122,7 +122,7 @@ class Archiver:
         archived = inventory.of(server)
         epoch = newest_epoch(archived)
         begin = self._taken_over(session, server, epoch, there=bool(archived))
-        why = "what was archived is another host's"
+        why = "the log archived before is from another host"
         looked = ctx.clock.now()
         if not begin and self._restarts(follower, subject, archived, looked):
             begin, why = free_epoch(session, server, epoch, writer_of(ctx)), subject.why
@@ -322,8 +322,8 @@ def _subject(ctx: Context, destination: ShipDestination, now: float) -> _Subject
     newest = max(holders, key=lambda b: b.createtxg)
     if broken := first_break(newest, None, [b for b in catalog.backups if b.lost_parts]):
         raise Refused(
-            f"the log of {ctx.instance} cannot be archived behind {newest.name}, as it may hold two "
-            f"histories: {broken.log_break}; a new backup begins again: zbackup snapshot {ctx.instance}"
+            f"the log of {ctx.instance} cannot be archived beyond {newest.name}, because it may hold two "
+            f"histories: {broken.log_break}. Take a new backup: zbackup snapshot {ctx.instance}"
         )
     live = BackupFiles(newest.record, live_files(catalog.datasets))
     restart = _restart(holders, newest)

@@ -183,7 +183,7 @@ def _from_older(
         except (NotRecoverable, Refused):
             continue
         if choice.base == base and not _needs_older(found):
-            why = f"{choice.reason}; what is newer lacks temporary tables that the log uses"
+            why = f"{choice.reason}; the newer one lacks temporary tables that the log uses"
             return replace(choice, reason=why), found
     return first
 

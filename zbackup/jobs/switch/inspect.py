@@ -89,7 +89,7 @@ def require_free_mountpoints(ctx: Context, clone: Clone, switch: Switch) -> None
         for outer in sorted(around, key=lambda c: len(c.mountpoint))[-1:]:
             place = Path(there[outer.guid], each.mountpoint.removeprefix(outer.mountpoint).lstrip("/"))
             if why := _in_the_way(place):
-                raise Refused(f"{each.name} is to be mounted at {each.mountpoint}, and in the clone {why}")
+                raise Refused(f"{each.name} cannot be mounted at {each.mountpoint}: in the clone, {why}")
 
 
 def _is_inside(path: str, directory: str) -> bool:

@@ -165,7 +165,7 @@ def _rename(ctx: Context, guid: int, old: str, new: str) -> None:
         return
     if dataset.name != old:
         back = shlex.join(("zfs", "rename", "-u", dataset.name, new))
-        raise Refused(f"{old} was renamed meanwhile: {back}, then run this again")
+        raise Refused(f"{old} was renamed meanwhile: {back}, then run the same command again")
     ctx.zfs.rename(dataset, new)
     log.info("switch.renamed", dataset=old, to=new)
 
@@ -240,6 +240,6 @@ def require_in_place(ctx: Context, switch: Switch) -> None:
         for dataset in ctx.zfs.filesystems(root):
             if dataset.guid not in mine:
                 raise Refused(
-                    f"{dataset.name} was made after the switch, and what is in it would be left behind: "
-                    f"rename it to somewhere else first (zfs rename -u)"
+                    f"{dataset.name} was created after the switch, and its data would be left behind: "
+                    f"rename it to another place first (zfs rename -u)"
                 )

@@ -122,7 +122,7 @@ def _check_keys(ctx: Context, doctor: "_Doctor", expected: Expected) -> None:
             try:
                 found = destination.adapter.readers()
             except ZbackupError as problem:
-                text = f"it cannot be told who can read what lies there: {problem}"
+                text = f"cannot find out who can read this bucket: {problem}"
                 subject = f"keys of {destination.name}"
                 doctor.add(Finding(severity="warning", subject=subject, text=text))
                 continue

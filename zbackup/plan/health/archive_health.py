@@ -39,9 +39,8 @@ def _stranded(facts: ArchiveFacts) -> Finding:
     return Finding(
         severity="critical",
         subject="archive",
-        text=f"the log that is archived at {facts.destination} now cannot be restored from there: "
-        f"{facts.stranded}",
-        why="archived log brings a backup further that lies beside it, and is worth nothing without one",
+        text=f"the log archived at {facts.destination} cannot be restored from there: {facts.stranded}",
+        why="archived log extends a backup at the same destination, and is useless without one",
         fix="zbackup ship",
         key=f"{facts.destination} stranded",
     )

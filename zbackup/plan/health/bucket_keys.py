@@ -21,7 +21,7 @@ def of_keys(found: Readers, destination: str, *, reads: str = "") -> Iterator[Fi
                 f"(write-only: {KEY_COMMAND})",
             )
         elif found.others or found.sealed:
-            yield Finding(severity="ok", subject=subject, text="what is new is not encrypted by zbackup")
+            yield Finding(severity="ok", subject=subject, text="zbackup does not encrypt new backups")
         return
     if found.private_key_here:
         yield Finding(
@@ -29,8 +29,9 @@ def of_keys(found: Readers, destination: str, *, reads: str = "") -> Iterator[Fi
             subject=subject,
             text="this host can read its old backups: public_key is set, and its private key is in the "
             "configuration of this host, too",
-            why="whoever owns this host reads every backup that it ever shipped",
-            fix="remove private_key here, and the file; give it where it is needed: --private-key FILE",
+            why="an intruder on this host can read every backup that it ever shipped",
+            fix="remove private_key from the configuration, and the file from this host; on the "
+            "host that restores: --private-key FILE",
         )
     else:
         text = f"write-only: the private key of {found.public_key} is not on this host"
@@ -40,13 +41,13 @@ def of_keys(found: Readers, destination: str, *, reads: str = "") -> Iterator[Fi
         yield Finding(
             severity="advice",
             subject=subject,
-            text=f"{count} from before public_key was set can be read by who has key, which is here",
-            why="they stay as they are until they are pruned",
+            text=f"{count} from before public_key was set can be read with key, which is on this host",
+            why="they stay readable until they are pruned",
         )
     if reads and not found.private_key_here:
         yield Finding(
             severity="warning",
             subject=subject,
-            text=f"{reads} is on schedule here, and fails: what it reads needs the private key",
-            fix="put it on the schedule of a host that has the private key, and restores nothing else",
+            text=f"{reads} is on schedule here, and fails: it needs the private key",
+            fix="schedule it on a host that has the private key",
         )

@@ -214,7 +214,7 @@ def stranded(backups: Sequence[Backup], archive: ArchiveInventory, server: str) 
     if newest is None or any(newest.file == f.file for chain in chains for f in chain.files):
         return ""
     if not backups:
-        return "no backup was shipped there yet"
+        return "no backup has been shipped there yet"
     return f"no backup there leads to it: {newest.file.name} is of epoch {newest.file.epoch}"
 
 

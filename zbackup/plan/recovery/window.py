@@ -224,7 +224,7 @@ def _tail(before: _Piece, live: LiveLog, now: datetime) -> Gap:
         return Gap(after=before.to, to=now, cause="no replay", older=before.base.name, newer="", why=why)
     uuid = before.holder.record.server_uuid
     if live.broken and before.broken is None:
-        why = f"{live.broken}; a new backup begins again: zbackup snapshot"
+        why = f"{live.broken}; take a new backup: zbackup snapshot"
         return Gap(after=before.to, to=now, cause="not whole", older=before.holder.name, newer="", why=why)
     if live.damage and before.broken is None and live.log_id == before.holder.record.log_id:
         why = f"the server's log is damaged: {live.damage}"

@@ -86,5 +86,5 @@ def test_an_id_that_is_none_runs_nothing() -> None:
         def rows(self, statement: str) -> list[dict[str, Any]]:
             return [{**row, "data": "00', 1; DROP DATABASE shop; --"} for row in super().rows(statement)]
 
-    with pytest.raises(DatabaseError, match="no id"):
+    with pytest.raises(DatabaseError, match="invalid id"):
         Liar("de").tell("mysql", {})

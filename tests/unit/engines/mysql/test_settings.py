@@ -146,8 +146,8 @@ def test_what_cannot_be_set_is_named_and_doubted_where_statements_are_logged() -
     server, notes = applying(dict(NOW), "max_sort_length"), Notes()
     given = GivenSettings.give(as_any(server), {"max_sort_length": "9"})
     assert given.doubt({}, NONE, notes) == ""
-    assert notes.notes == ["max_sort_length is 4 and was 9"]
-    assert "max_sort_length is 4 and was 9" in given.doubt({}, SOME, notes)
+    assert notes.notes == ["max_sort_length is 4 instead of 9"]
+    assert "max_sort_length is 4 instead of 9" in given.doubt({}, SOME, notes)
 
 
 @pytest.mark.parametrize(
@@ -184,9 +184,9 @@ def test_what_was_changed_behind_the_base_is_doubted() -> None:
     facts = {"default_storage_engine": "InnoDB"}
     given = GivenSettings.give(as_any(applying(dict(NOW))), facts | mark)
     later = {"default_storage_engine": "MyISAM"}
-    assert "default_storage_engine was InnoDB and later MyISAM" in given.doubt(later | mark, SOME, Notes())
+    assert "default_storage_engine changed from InnoDB to MyISAM" in given.doubt(later | mark, SOME, Notes())
     assert given.doubt(later | mark, NONE, Notes()) == "", "rows are as they were"
-    assert "max_sort_length was 4 and later 8" in given.doubt(
+    assert "max_sort_length changed from 4 to 8" in given.doubt(
         facts | mark | {"max_sort_length": "8"}, SOME, Notes()
     )
     assert given.doubt(facts | {"max_sort_length": "8"}, SOME, Notes()) == "", (
@@ -199,4 +199,4 @@ def test_what_was_changed_behind_the_base_is_doubted() -> None:
 
 def test_statements_among_rows_that_need_a_larger_packet_are_doubted() -> None:
     given = GivenSettings.give(as_any(applying({})), {})
-    assert "2 transactions" in given.doubt({}, PacketSteps((), text=True, torn=2), Notes())
+    assert "larger than max_allowed_packet: 2" in given.doubt({}, PacketSteps((), text=True, torn=2), Notes())

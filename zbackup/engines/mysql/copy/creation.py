@@ -78,13 +78,13 @@ def require_definer(sides: Sides, subject: str, stored: StoredText) -> None:
     account = f"{stored.user}@{stored.host}"
     if stored.user in sides.ours:
         raise Refused(
-            f"its {subject} would run in production as {account}, an account of zbackup's: make it by hand "
-            "with another DEFINER"
+            f"its {subject} would run in production as {account}, an account of zbackup's: create it by "
+            "hand with another DEFINER"
         )
     if sides.given:
         raise Refused(
             f"its {subject} would run in production as {account}, and people have a login in this clone: "
-            "copy from a clone of your own (zbackup restore), or make it by hand"
+            "copy from a clone without a login (zbackup restore), or create it by hand"
         )
 
 

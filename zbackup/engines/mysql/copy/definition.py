@@ -209,7 +209,7 @@ def checked(text: str, meant: Sequence[str], **mode: bool) -> str:
     """A statement that was put together. Raise Refused unless it is the tokens that were meant, in this
     sql_mode (see `tokens`)."""
     if [token.text for token in tokens(text, comments=True, **mode)] != list(meant):
-        raise Refused(f"zbackup cannot write its definition as it is meant: {text[:80]!r}")
+        raise Refused(f"zbackup cannot reproduce its definition: {text[:80]!r}")
     return text
 
 

@@ -51,13 +51,14 @@ def require_whole(sides: Sides, job: TableJob) -> None:
     _require_none(job, _differences(sides, job))
     wanted = sides.clone.rows(_TRIGGERS, _named(job.table.name)) if job.triggers else []
     made = sides.production.rows(_TRIGGERS, _named(job.work))
-    _require_none(job, iter(() if wanted == made else ("its triggers are others",)))
+    _require_none(job, iter(() if wanted == made else ("its triggers differ",)))
 
 
 def _require_none(job: TableJob, differences: Iterator[str]) -> None:
     if first := next(differences, ""):
         raise Refused(
-            f"{job.step.source}: production made its copy with another definition than the clone's: {first}"
+            f"{job.step.source}: production created its copy with another definition than the "
+            f"clone's: {first}"
         )
 
 

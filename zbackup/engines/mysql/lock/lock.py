@@ -160,7 +160,9 @@ def watched(options: ConnectOptions, kind: LockKind) -> Iterator[Guardian | None
         guardian = start_guardian(WATCHDOG, LockOrder(connect=options).to_line())
         guardian.ready()
     except CommandFailed as failure:
-        raise LockNotTaken(f"nothing was locked, as the lock's watchdog is not up: {failure}") from failure
+        raise LockNotTaken(
+            f"nothing was locked, because the lock's watchdog did not start: {failure}"
+        ) from failure
     try:
         yield guardian
     except BaseException:
@@ -241,7 +243,9 @@ def _granted(
         try:
             watchdog.tell(EndWithin(session.id, within_s + LATER_S).to_word())
             if not watchdog.alive:
-                raise LockNotTaken("nothing was locked, as the lock's watchdog has ended: was it killed?")
+                raise LockNotTaken(
+                    "nothing was locked, because the lock's watchdog has exited: was it killed?"
+                )
             _take(session, control, limits, kind, within_s)
         except NotInTime as late:
             _end(session, control)

@@ -100,8 +100,8 @@ def _semi_sync(running: list[RunningQuery]) -> str:
     if not waiting:
         return ""
     return (
-        f"; {len(waiting)} commits wait for the acknowledgement of a semi-sync replica: start a replica, or "
-        "turn semi-sync replication off until there is one"
+        f"; commits waiting for a semi-sync replica: {len(waiting)}. Start a replica, or turn semi-sync "
+        "replication off until one is connected"
     )
 
 

@@ -32,9 +32,10 @@ class GivenSettings:
 
         `behind` is Record.server of the backup behind what was replayed.
         """
-        failed = {n: f"{n} is {self.values[n]} and was {v}" for n, v in self._not_given().items()}
+        failed = {n: f"{n} is {self.values[n]} instead of {v}" for n, v in self._not_given().items()}
         changed = {
-            n: f"{n} was {before} and later {after}" for n, (before, after) in self._changed(behind).items()
+            n: f"{n} changed from {before} to {after} after the base"
+            for n, (before, after) in self._changed(behind).items()
         }
         for told in _some([*failed.values(), *changed.values()]):
             progress.note(told)
@@ -42,7 +43,7 @@ class GivenSettings:
             [told for name, told in (failed | changed).items() if steps.text and settings.depends(name)]
         )
         if steps.torn:
-            why.append(f"{steps.torn} transactions have statements and rows larger than max_allowed_packet")
+            why.append(f"transactions with statements and rows larger than max_allowed_packet: {steps.torn}")
         return (
             f"statements that were logged as text may have given other rows: {'; '.join(why)}" if why else ""
         )

@@ -47,7 +47,9 @@ def _ids(row: Mapping[str, Any]) -> bytes:
     try:
         return bytes.fromhex(_text(row).removeprefix("0x"))
     except ValueError:
-        raise DatabaseError(f"the server answered XA RECOVER with no id: {row['data']!r:.60}") from None
+        raise DatabaseError(
+            f"the server answered XA RECOVER with an invalid id: {row['data']!r:.60}"
+        ) from None
 
 
 def _xid(row: Mapping[str, Any]) -> str:

@@ -170,8 +170,8 @@ def _require_no_standstill(base: Record, end: LogPosition, files: Sequence[Path]
     since = begun(following) if following else None
     if following and since and (base.complete_to or base.taken) < target <= since + timedelta(seconds=1):
         raise NotRecoverable(
-            f"the log does not tell what was committed between {utc_text(base.taken)} and {utc_text(since)}: "
-            f"{end.file} ends where {base.called} ends, was not closed, and {following.name} follows. Either "
+            f"the log does not show what was committed between {utc_text(base.taken)} and {utc_text(since)}: "
+            f"{end.file} ends at {base.called}, was not closed, and {following.name} follows it. Either "
             "the server crashed with nothing committed since, or its datasets were rolled back. To restore "
             f"the state of that backup: --to-backup {base.called}"
         )

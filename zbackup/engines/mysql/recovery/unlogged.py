@@ -101,9 +101,9 @@ def _look(tables: _Tables, scanner: Scanner, path: Path, span: tuple[int, int]) 
 def _told(name: str, columns: tuple[int, int], scanner: Scanner, path: Path, span: tuple[int, int]) -> str:
     subject = scanner.gtid(span[0]) or str(LogPosition.of(path.name, span[0]))
     return (
-        f"{name} has {columns[1]} columns in {subject} and had {columns[0]} before, and nothing in the log "
-        "changed it (sql_log_bin = 0?): rows would lack values; start from a backup that was taken after "
-        f"that change (--base), or restore what was before it (--before {subject})"
+        f"{name} has {columns[1]} columns in {subject} and had {columns[0]} before, but no logged "
+        "statement changed it (was sql_log_bin = 0?): rows would lack values. Start from a backup taken "
+        f"after that change (--base), or restore to before it (--before {subject})"
     )
 
 

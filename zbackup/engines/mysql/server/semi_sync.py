@@ -26,13 +26,13 @@ def semi_sync_warnings(variables: Mapping[str, str]) -> tuple[str, ...]:
     setting = f"semi-sync replication: {there} of {wanted} replicas are connected, timeout {timeout_s:.15g} s"
     if there < wanted:
         return (
-            f"{setting} ({name}_timeout): each commit waits that long, and a lock that stops commits waits "
-            f"with it, and is given up after lock.wait: start a replica, or SET GLOBAL {name}_enabled = OFF",
+            f"{setting} ({name}_timeout): each commit waits that long, and so does a backup's lock, "
+            f"which gives up after lock.wait: start a replica, or SET GLOBAL {name}_enabled = OFF",
         )
     if timeout_s > LONG_S:
         return (
             f"{setting} ({name}_timeout): when a replica is lost, commits wait that long, and a lock that "
-            "stops commits is not granted meanwhile",
+            "stops commits is not granted during that time",
         )
     return ()
 

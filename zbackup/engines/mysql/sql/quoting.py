@@ -42,7 +42,7 @@ def byte_literal(value: bytes) -> bytes:
 def hexadecimal(digits: str) -> str:
     """The bytes of these digits. Raise Refused for others."""
     if not re.fullmatch(r"(?:[0-9A-Fa-f]{2})*", digits):
-        raise Refused(f"{digits[:40]!r} are no hexadecimal digits")
+        raise Refused(f"{digits[:40]!r} is not hexadecimal")
     return f"X'{digits}'"
 
 
@@ -50,7 +50,7 @@ def printed_xa_id(text: str) -> str:
     """An XA transaction's id as MariaDB prints it for statements (XA RECOVER FORMAT='SQL'). Raise Refused for
     anything else."""
     if not _XA_ID.fullmatch(text):
-        raise Refused(f"the server answered XA RECOVER with no id: {text!r:.60}")
+        raise Refused(f"the server answered XA RECOVER with an invalid id: {text!r:.60}")
     return text
 
 

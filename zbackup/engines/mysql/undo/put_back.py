@@ -198,8 +198,8 @@ def too_large(table: Table, step: Step, packet: int) -> str:
     if size < packet:
         return ""
     return (
-        f"{step.table} {reverse.shown_key(table, step.key)}: the statement that puts it back has {size} "
-        f"bytes, and the server takes {packet}: raise max_allowed_packet"
+        f"{step.table} {reverse.shown_key(table, step.key)}: the statement that restores the row has {size} "
+        f"bytes, but the server accepts only {packet}: raise max_allowed_packet"
     )
 
 
@@ -406,8 +406,8 @@ class PutBack:
                 return
         wanted = f"{least}" if least == most else f"{least} to {most}"
         raise VerificationFailed(
-            f"the server changed {'an unknown number of' if count is None else count} rows where {wanted} "
-            "were to be changed: nothing was changed"
+            f"the server changed {'an unknown number of' if count is None else count} rows instead "
+            f"of {wanted}: everything was rolled back"
         )
 
     def _prove(self, done: Sequence[Step], tallies: Tallies) -> None:

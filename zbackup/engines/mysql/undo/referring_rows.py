@@ -104,7 +104,7 @@ class ReferringRows:
             table = self.targets[name].table if name in self.targets else None
             table = table or tables.read_table(self.production, name)
             if table is None:
-                raise Refused(f"{name}, whose rows may refer to those that are taken back, cannot be read")
+                raise Refused(f"{name} cannot be read, and its rows may refer to rows that the undo changes")
             self._keys[name] = table.key
         return self._keys[name]
 

@@ -347,7 +347,8 @@ class MysqlUndo:
     ) -> dict[RowId, str]:
         """Changed keys that other rows have followed: these go back with it in one transaction alone."""
         return {
-            row: f"rows refer to it now, and more than {PORTION} rows are taken back: {each.reference.child} "
+            row: f"rows refer to it now, and the undo changes more than {PORTION} rows: "
+            f"{each.reference.child} "
             f"({each.reference.described(step)})"
             for row, step in rows
             if step.kind == "update"
