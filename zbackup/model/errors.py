@@ -264,7 +264,7 @@ class OtherZone(ZbackupError):
 
 
 class OtherSettings(ZbackupError):
-    """The restore was made, but with other settings than the original's: its rows may differ."""
+    """Restored, but with other settings than the original's: its rows may differ."""
 
     exit_status = 19
 

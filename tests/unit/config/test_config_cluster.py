@@ -88,8 +88,16 @@ def test_a_member_is_of_one_cluster(tmp_path: Path) -> None:
         (("check", "a", "--cluster", "shop"), 2, "say either the instance a or --cluster"),
         (("verify", "--cluster", "shop"), 2, "--cluster goes with --drill"),
         # The private keys come to each member.
-        (("verify", "--cluster", "shop", "--drill", "--at", "x", *PRIVATE), 2, "a bucket, and config has"),
-        (("restore", "--cluster", "shop", "--to", "latest", "--from", "x", *PRIVATE), 2, "and config has"),
+        (
+            ("verify", "--cluster", "shop", "--drill", "--at", "x", *PRIVATE),
+            2,
+            "only with a bucket, and config",
+        ),
+        (
+            ("restore", "--cluster", "shop", "--to", "latest", "--from", "x", *PRIVATE),
+            2,
+            "and config ships to none",
+        ),
         (("restore", "--cluster", "shop", "--to", "latest", *PRIVATE), 2, "--from DESTINATION or ADDRESS"),
         (("restore", "a", "--to", "latest", *WHERE), 2, "--configdb goes with --to-timestamp SECONDS,INC"),
         (("restore", "a", *AT, "--shard", "rs0/h:1"), 2, "--shard and --cluster-key go with --configdb"),

@@ -239,7 +239,7 @@ def test_a_page_is_asked_for_its_header_only_where_that_is_lost(shop: Shop) -> N
 def test_a_header_that_is_not_there_and_no_page_either(shop: Shop) -> None:
     headers = StreamHeaders(shop.session().pages)
     assert headers.own(stream_id(part(11))) is None and headers.of(stream_id(part(11))) is None
-    with pytest.raises(VerificationFailed, match=r"how tank/db/@11-full was stored is not to be found"):
+    with pytest.raises(VerificationFailed, match=r"the page of tank/db/@11-full is missing"):
         shop.session()._called(stream_id(part(11)))
     with pytest.raises(NotFound):
         headers.foreign(stream_id(part(11)), None)
