@@ -258,7 +258,7 @@ class CopyIncomplete(ZbackupError):
 
 
 class OtherZone(ZbackupError):
-    """The restore was made, but in another time zone than the original's: its local times may differ."""
+    """Restored, but in another time zone than the original's: its local times may differ."""
 
     exit_status = 18
 
