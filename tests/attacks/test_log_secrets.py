@@ -112,7 +112,7 @@ class TestLogSecrets:
         lines = [json.loads(line) for line in said.succeeded.splitlines()]
         full = [line["transaction"]["text"] or "" for line in lines if "transaction" in line]
         assert sum(SECRET in text for text in full) >= LEAST // 2 and taken
-        assert "with passwords" in said.err
+        assert "with their passwords" in said.err
 
     def test_a_real_data_statement_is_shown_with_its_rows(self, house: House, taken: int) -> None:
         shown, _ = house.log("--table", "secrets.t", "--kind", "insert")

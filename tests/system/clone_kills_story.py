@@ -56,7 +56,7 @@ class CloneKills(Kills):
     def test_making_one(self, house: House, history: dict[str, Any], door: ZfsDoor) -> None:
         before = house.names() | {house.clones}
         words = ("clone", "create", "--name", "dev1", "--json")
-        for where in self.kills(house, door, words):
+        for where in self.kills(house, door, words, most=4):
             if house.zb("clone", "dsn", "dev1").rc != 0:  # else it was done but for the answer
                 self.again(house, words, where)
             self.require_whole(house, where)
