@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from unittest.mock import patch
 
 from tests.destinations.shop import Shop, some_key
 from zbackup.destinations.archived_bytes import paced, proven
@@ -17,6 +18,8 @@ from zbackup.destinations.zfs_archive import LocalLogs, Logs, RemoteLogs
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, LogFileId, head_hash, tail_hash
 from zbackup.model.errors import CommandFailed
 from zbackup.proc.pipeline import Command, Meter
+from zbackup.proc.run import run
+from zbackup.zfs.log_dataset import LogDataset
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -83,11 +86,12 @@ def session_of(
             RemoteLogs(home="tank/backups/shop", address="a gate", command=gate(directory, powers))
         )
     else:
-
-        def zfs(argv: object, *, mutates: bool = True, timeout: float = 600) -> str:
-            return f"yes\n{directory}\n"
-
-        yield DirectorySession(LocalLogs(home="tank/backups/shop", address="here", runner=zfs))
+        # As in GATE: a dataset that is mounted at the directory.
+        with (
+            patch.object(LogDataset, "directory", lambda _: directory),
+            patch.object(LogDataset, "prepared", lambda _: directory),
+        ):
+            yield DirectorySession(LocalLogs(home="tank/backups/shop", address="here", runner=run))
 
 
 def gate(directory: Path, powers: str) -> object:
