@@ -36,6 +36,16 @@ def _listed(client: Client) -> list[str]:
     return sorted(client.shop.items.index_information())
 
 
+def _wait_for_checkpoint(client: Client) -> None:
+    """Wait until what is written so far is in a stable checkpoint: alone, mongod replays no oplog."""
+    written = client.shop.command("insert", "marks", documents=[{}], writeConcern={"w": "majority"})[
+        "operationTime"
+    ]
+    while client.admin.command("replSetGetStatus")["lastStableRecoveryTimestamp"] < written:
+        client.admin.command("fsync")
+        time.sleep(0.1)
+
+
 def test_an_unfinished_index_is_dropped_and_can_be_made_anew(room: Path) -> None:
     servers.ensure(["mongodb-6.0"])
     hooks = ("--setParameter=enableTestCommands=1",)
@@ -50,7 +60,7 @@ def test_an_unfinished_index_is_dropped_and_can_be_made_anew(room: Path) -> None
         building.start()
         while "n_1" not in _listed(client):
             time.sleep(0.1)
-        client.admin.command("fsync")
+        _wait_for_checkpoint(client)
         server.kill()
         building.join()
     with MongoServer(replace(settings, replica_set="")) as alone, alone.client() as client:
