@@ -10,9 +10,9 @@ from bench.report import circumstances, median, table, write
 from tests.unit.fleets import NOW, ROOT, many
 from tests.unit.web.browsing import logged_in
 from tests.unit.web.host import Told
-from zbackup.jobs.watch.fleet import of_dataset
+from zbackup.features.fleet.judgement import judged
+from zbackup.features.fleet.look import of_dataset
 from zbackup.model.fleet import Fleet
-from zbackup.plan.fleet import judged
 from zbackup.zfs.datasets import Zfs
 
 ROUNDS = 5

@@ -19,7 +19,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from tests.lab import apt, host_packages
 from tests.unit.web.host import NOW, Told
-from zbackup.jobs.overview.reader import parse
+from zbackup.features.webpage.overview.reader import parse
 from zbackup.model import bounds
 from zbackup.model.fleet import Fleet
 from zbackup.model.overview import Marks, MomentPlan, Overview

@@ -28,14 +28,14 @@ from tests.browser.conftest import (
 )
 from tests.fast.world import World, at_the_doors
 from tests.unit.web.host import Told, fleet, host, shop
-from zbackup.cli.cloner import obey
+from zbackup.features.webpage.cloner import obey
+from zbackup.features.webpage.operations.order import parse
+from zbackup.features.webpage.operations.record import Operations
+from zbackup.features.webpage.overview import reader
+from zbackup.features.webpage.overview.inspect import clones_of
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.clones.lifecycle import list_clones
 from zbackup.jobs.context import Context
-from zbackup.jobs.operations.order import parse
-from zbackup.jobs.operations.record import Operations
-from zbackup.jobs.overview import reader
-from zbackup.jobs.overview.inspect import clones_of
 from zbackup.model.cloning import CloneRules
 from zbackup.model.errors import ZbackupError
 from zbackup.model.overview import MomentPlan, Overview

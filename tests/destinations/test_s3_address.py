@@ -13,14 +13,14 @@ from tests.destinations.shop import BUCKET, Shop, new_shop, part, ship, stream
 from tests.destinations.test_s3_seal import at
 from tests.lab.s3_server import S3Server
 from tests.unit.docs.typed import typed
-from zbackup.cli import reader
 from zbackup.cli.at_address import Elsewhere, Rebuilt, all_at
 from zbackup.cli.command_context import Done, Failed
-from zbackup.cli.fleet import configured
 from zbackup.cli.main import invoke
 from zbackup.cli.options import Options
 from zbackup.config.from_address import access
 from zbackup.config.load import parse
+from zbackup.features.fleet.command import configured
+from zbackup.features.webpage import reader
 from zbackup.model.errors import ConfigError, NotFound, NotRecoverable, Refused
 
 

@@ -14,12 +14,13 @@ from tests.fast.server import DATA, LOG
 from tests.fast.test_drill import POOL
 from tests.fast.world import World
 from tests.unit.jobs.test_init_act import Accounts
-from zbackup.cli import init, init_finish, init_questions, init_receive, install_service
 from zbackup.cli.main import invoke
-from zbackup.jobs.init import act, discover, host
+from zbackup.features.init import command, finish, install_service, questions, receive_command
+from zbackup.features.init.jobs import act, discover, host
+from zbackup.features.init.setup import HostFacts, Server
 from zbackup.jobs.watch import check as room
 from zbackup.model.errors import CommandFailed, DatabaseError, ZbackupError
-from zbackup.model.setup import HostFacts, Process, Server
+from zbackup.proc.listening import Process
 from zbackup.zfs.datasets import Zfs
 from zbackup.zfs.facts import ZfsFacts
 
@@ -141,19 +142,19 @@ class Host:
         """init works on this host."""
         root = SimpleNamespace(geteuid=lambda: 0)
         doors: list[tuple[Any, str, object]] = [
-            (init, "os", root),
+            (command, "os", root),
             (install_service, "os", root),
-            (init, "Zfs", lambda _: Zpool(self.world)),
-            (init_receive, "Zfs", lambda _: Zpool(self.world)),
-            (init, "administrator", self._administrator),
-            (init, "Acting", partial(act.Acting, runner=self.run)),
-            (init_receive.receiving, "act", lambda steps: [self.run(step.argv) for step in steps]),
+            (command, "Zfs", lambda _: Zpool(self.world)),
+            (receive_command, "Zfs", lambda _: Zpool(self.world)),
+            (command, "administrator", self._administrator),
+            (command, "Acting", partial(act.Acting, runner=self.run)),
+            (receive_command.receiving, "act", lambda steps: [self.run(step.argv) for step in steps]),
             (install_service, "install", partial(act.install, runner=self.run)),
-            (init_finish, "verdict", lambda *_: iter(self.verdict)),
-            (init_finish.app, "context", self._context),
-            (init_questions, "sys", SimpleNamespace(stdin=self, stderr=_Terminal(self))),
-            (init_questions.typer, "prompt", self.asked),
-            (init_questions.typer, "confirm", lambda question, **_: self.said(question) == "y"),
+            (finish, "verdict", lambda *_: iter(self.verdict)),
+            (finish.app, "context", self._context),
+            (questions, "sys", SimpleNamespace(stdin=self, stderr=_Terminal(self))),
+            (questions.typer, "prompt", self.asked),
+            (questions.typer, "confirm", lambda question, **_: self.said(question) == "y"),
             (discover, "running", lambda *_: (list(self.processes), self.cut)),
             (discover, "listens", lambda *_: True),
             (discover, "shares_network", lambda _: True),

@@ -12,6 +12,7 @@ import pytest
 from tests.fast.right import portrait
 from tests.fast.test_reconcile import unfinished
 from tests.fast.world import CLONES, World
+from zbackup.features.switch.switch import switch
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.clones import claim, find_leftovers, provision
 from zbackup.jobs.clones import lifecycle as clones
@@ -25,7 +26,6 @@ from zbackup.jobs.dev_clones.reset import reset
 from zbackup.jobs.restore.local_source import LOCAL
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import restore
-from zbackup.jobs.switch.switch import switch
 from zbackup.model.clone import INTENT, Clone
 from zbackup.model.cloning import Mask
 from zbackup.model.errors import CommandFailed, NotFound, Refused

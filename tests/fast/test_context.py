@@ -8,11 +8,11 @@ import pytest
 from tests.fast.breaking import every_break
 from tests.fast.server import DATA, LOG
 from tests.fast.world import CLONES, World
+from zbackup.features.switch.switch import switch
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.context import live_files
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import restore
-from zbackup.jobs.switch.switch import switch
 from zbackup.model.errors import PoolSuspended, Refused
 from zbackup.model.moment import Moment
 from zbackup.model.relocation import Relocation

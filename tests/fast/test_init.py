@@ -11,11 +11,11 @@ import pytest
 from tests.fast.breaking import every_break
 from tests.fast.test_drill import POOL
 from tests.fast.world import DATA, LOG, VAULT, World
+from zbackup.features.init.jobs import accounts, receiving
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.context import Context
 from zbackup.jobs.drills.drill import drill_here
 from zbackup.jobs.drills.verdicts import write_down
-from zbackup.jobs.init import accounts, receiving
 from zbackup.model.drill import Verdict
 from zbackup.model.errors import NotFound, Refused
 from zbackup.zfs.facts import ZfsFacts

@@ -13,13 +13,13 @@ from tests.fast.init_host import SOCKET, Host, mysqld
 from tests.fast.server import FakeRecovery
 from tests.fast.test_init_story import FIRST, Printed, on_a_host, on_systemd, steps, told
 from tests.fast.world import VAULT
-from zbackup.cli import install_service
 from zbackup.config.load import load
-from zbackup.jobs.init import host as host_module
-from zbackup.jobs.init import receiving
+from zbackup.features.init import install_service
+from zbackup.features.init.jobs import host as host_module
+from zbackup.features.init.jobs import receiving
+from zbackup.features.init.plan import service
 from zbackup.model.errors import DatabaseError, Declined, NotFound, Refused, UsageError
 from zbackup.model.recovery import Checked
-from zbackup.plan.init import service
 
 __all__ = ["on_a_host"]
 

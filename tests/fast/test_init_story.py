@@ -10,9 +10,10 @@ import pytest
 
 from tests.fast.init_host import SOCKET, Host, mysqld
 from tests.fast.world import World
-from zbackup.cli import init_finish
 from zbackup.config.load import load
-from zbackup.jobs.init import host as host_module
+from zbackup.features.init import finish
+from zbackup.features.init.jobs import host as host_module
+from zbackup.features.init.plan import service
 from zbackup.model.errors import (
     CommandFailed,
     ConfigError,
@@ -22,7 +23,6 @@ from zbackup.model.errors import (
     UsageError,
     VerificationFailed,
 )
-from zbackup.plan.init import service
 
 Printed = pytest.CaptureFixture[str]
 
@@ -133,7 +133,7 @@ def test_a_backup_that_fails_is_not_drilled_and_the_daemon_tries_it_again(
     def fails(ctx: Any) -> None:
         raise DatabaseError("the lock was not granted")
 
-    monkeypatch.setattr(init_finish, "snapshot", fails)
+    monkeypatch.setattr(finish, "snapshot", fails)
     assert host.init("--yes", "--json") == DatabaseError.exit_status
     out, err = told(capsys)
     data = json.loads(out)["data"]

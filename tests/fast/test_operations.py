@@ -15,15 +15,15 @@ from structlog.testing import capture_logs
 
 from tests.fast.right import require_well
 from tests.fast.world import T0, World
-from zbackup.cli import cloner
-from zbackup.cli.cloner import obey
+from zbackup.features.webpage import cloner
+from zbackup.features.webpage.cloner import obey
+from zbackup.features.webpage.operations.act import act
+from zbackup.features.webpage.operations.order import parse
+from zbackup.features.webpage.operations.record import Operations
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.clones import lifecycle
 from zbackup.jobs.clones.clone_datasets import describe, find_clone
 from zbackup.jobs.context import Context
-from zbackup.jobs.operations.act import act
-from zbackup.jobs.operations.order import parse
-from zbackup.jobs.operations.record import Operations
 from zbackup.jobs.restore.restore import RestoreReport, restore
 from zbackup.model.cloning import CloneRules
 from zbackup.model.errors import NotFound, Refused, UsageError, ZbackupError
@@ -188,7 +188,9 @@ def test_a_restore_tells_where_it_ends_and_what_to_mind(
     restored: Callable[[RestoreReport], RestoreReport],
     notes: tuple[str, ...],
 ) -> None:
-    monkeypatch.setattr("zbackup.jobs.operations.act.restore", lambda *args: restored(restore(*args)))
+    monkeypatch.setattr(
+        "zbackup.features.webpage.operations.act.restore", lambda *args: restored(restore(*args))
+    )
     at = desk.world.now
     desk.world.commit()
     snapshot(desk.world.context())
@@ -196,7 +198,7 @@ def test_a_restore_tells_where_it_ends_and_what_to_mind(
 
 
 def test_a_page_makes_only_so_many_restored_servers(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zbackup.jobs.operations.act.MOST_RESTORED", 2)
+    monkeypatch.setattr("zbackup.features.webpage.operations.act.MOST_RESTORED", 2)
     at = desk.world.now
     desk.world.commit()
     snapshot(desk.world.context())

@@ -12,6 +12,8 @@ from tests.fast.server import FakeRecovery
 from tests.fast.test_drill import POOL
 from tests.fast.test_reconcile import unfinished
 from tests.fast.world import CLONES, World
+from zbackup.features.webpage.overview import inspect as room
+from zbackup.features.webpage.overview.inspect import Subject, inspect
 from zbackup.jobs.archive.state import ArchiveState
 from zbackup.jobs.backup.snapshot import SnapshotOptions, snapshot
 from zbackup.jobs.context import Context
@@ -19,8 +21,6 @@ from zbackup.jobs.dev_clones.create import CreateOptions, create
 from zbackup.jobs.dev_clones.lease import protect
 from zbackup.jobs.drills.verdicts import write_down
 from zbackup.jobs.journal import Remembered
-from zbackup.jobs.overview import inspect as room
-from zbackup.jobs.overview.inspect import Subject, inspect
 from zbackup.jobs.restore.local_source import LOCAL
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import restore

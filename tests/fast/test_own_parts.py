@@ -9,6 +9,7 @@ import pytest
 from tests.fast.right import portrait, require_well
 from tests.fast.test_reconcile import unfinished
 from tests.fast.world import CLONES, World
+from zbackup.features.switch.switch import switch, undo
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.clones import lifecycle as clones
 from zbackup.jobs.clones.clone_datasets import PART, SNAPSHOT, describe, find_clone
@@ -24,7 +25,6 @@ from zbackup.jobs.dev_clones.snapshot import snapshot as snapshot_clone
 from zbackup.jobs.restore.local_source import LOCAL
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import restore
-from zbackup.jobs.switch.switch import switch, undo
 from zbackup.model.errors import NotFound, Refused
 
 DEV = f"{CLONES}/dev"

@@ -14,6 +14,9 @@ from tests.fast.breaking import Break, every_break
 from tests.fast.right import portrait, require_well
 from tests.fast.server import DATA, LOG
 from tests.fast.world import CLONES, World
+from zbackup.features.switch import steps
+from zbackup.features.switch.end_of_log import _catalog
+from zbackup.features.switch.switch import plan, switch, undo
 from zbackup.jobs.backup.prune import prune
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.clones.clone_datasets import find_clone
@@ -24,9 +27,6 @@ from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import restore
 from zbackup.jobs.ship.lag import shipped
 from zbackup.jobs.ship.ship import ship
-from zbackup.jobs.switch import steps
-from zbackup.jobs.switch.end_of_log import _catalog
-from zbackup.jobs.switch.switch import plan, switch, undo
 from zbackup.model.errors import CommandFailed, NotFound, Refused, ZbackupError
 from zbackup.model.moment import Moment
 from zbackup.model.retention import Retention, Span
@@ -260,7 +260,7 @@ def test_tables_that_would_stay_behind_are_looked_for(
     def lies(*_: object) -> None:
         raise Refused("tables lie elsewhere")
 
-    monkeypatch.setattr("zbackup.jobs.switch.inspect._require_all_inside", lies)
+    monkeypatch.setattr("zbackup.features.switch.inspect._require_all_inside", lies)
     before = portrait(world)
     for job in (plan, switch):
         with pytest.raises(Refused, match="tables lie elsewhere"):

@@ -16,15 +16,15 @@ from tests.fast.test_reconcile import unfinished
 from tests.fast.test_restore_steps import is_locked
 from tests.fast.world import CLONES, World
 from zbackup.destinations.zfs_destination import ZfsDestination
+from zbackup.features.switch import inspect, steps
+from zbackup.features.switch import switch as room
+from zbackup.features.switch.switch import plan, switch, undo
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.clones.claim import CLONE_PROPERTIES
 from zbackup.jobs.clones.clone_datasets import PART, find_clone
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import restore
-from zbackup.jobs.switch import inspect, steps
-from zbackup.jobs.switch import switch as room
-from zbackup.jobs.switch.switch import plan, switch, undo
 from zbackup.model.errors import CommandFailed, ConfigError, DatabaseError, NotFound, Refused, ZbackupError
 from zbackup.model.moment import Moment
 

@@ -69,7 +69,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/unit/cli/test_cli_init.py",
         *(f"tests/fast/test_init_{name}.py" for name in ("story", "asked")),
     ),
-    "zbackup/cli/install_service.py": ("tests/fast/test_init_asked.py",),
+    "zbackup/features/init/install_service.py": ("tests/fast/test_init_asked.py",),
 }
 """By the beginning of a module's path, the tests that should find a change of it."""
 

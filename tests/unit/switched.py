@@ -3,8 +3,8 @@
 from typing import Any
 
 from tests.unit.samples import NOON
-from zbackup.cli import switch
-from zbackup.jobs.switch.switch import SwitchPlan, SwitchReport
+from zbackup.features.switch import command
+from zbackup.features.switch.switch import SwitchPlan, SwitchReport
 from zbackup.model.clone import Clone
 from zbackup.model.switch import Service
 
@@ -28,4 +28,4 @@ REPORT = SwitchReport(
 
 def in_json() -> dict[str, Any]:
     """By command."""
-    return {"switch": switch._shape(REPORT), "switch --dry-run": switch._plan_shape(PLAN)}
+    return {"switch": command._shape(REPORT), "switch --dry-run": command._plan_shape(PLAN)}

@@ -18,7 +18,7 @@ ALLOWED = {
     "jobs/watch/doctor.py": {"read_text"},
     # Names of notes in the clone's own directory, which is root's; what lies behind them is only counted.
     "engines/mysql/clone/outside_directories.py": {"glob"},
-    "jobs/switch/inspect.py": {"glob", "rglob"},
+    "features/switch/inspect.py": {"glob", "rglob"},
     "zfs/datasets.py": {"read_bytes"},
     "zfs/facts.py": {"read_text"},
     "zfs/txg.py": {"read_text"},

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.unit.parsed import HOUSE, sources
+from zbackup.features.init.plan import service
+from zbackup.features.init.setup import HostFacts
 from zbackup.model.root_directories import ROOTS_ALONE, RUN
-from zbackup.model.setup import HostFacts
-from zbackup.plan.init import service
 
 MAY_MOUNT = {
     "zbackup/proc/mounting.py": "the one way",
@@ -25,8 +25,8 @@ PROGRAMS = {"mount", "umount", "mount.zfs", "zfs_mount"}
 _NAMED = re.compile(r"\b(chown|chmod|zfs (un)?mount -|zfs mount|mount -[a-z]|zfs create[^;]*mountpoint=/)")
 MAY_NAME = {
     "zbackup/config/secret.py": "a file in the administrator's own configuration",
-    "zbackup/cli/init.py": "the configuration, in a directory of root's",
-    "zbackup/jobs/watch/fleet_report.py": "no path: who writes the report, changes it",
+    "zbackup/features/init/command.py": "the configuration, in a directory of root's",
+    "zbackup/features/fleet/report_file.py": "no path: who writes the report, changes it",
     "zbackup/cli/mount.py": "the help that says what zfs mount does",
 }
 

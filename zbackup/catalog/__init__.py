@@ -3,5 +3,5 @@
 Snapshots with records are grouped to backups and put in order; what another server's switch left behind
 counts, too. Nothing is stored here: each look asks ZFS.
 
-Used by: app, cli, jobs. Read first: local; then switched.
+Read first: local; then switched.
 """

@@ -3,5 +3,5 @@
 A module for each command, called like it; beside them what commands share: options, command_context (from
 a command line to instances), output, tables, progress, json_shapes.
 
-Used by: nobody. Read first: main; then restore.
+Read first: main; then restore.
 """

@@ -14,6 +14,7 @@ from zbackup.model.errors import Refused, ZbackupError
 from zbackup.model.event_log import log
 from zbackup.model.progress import Silent
 from zbackup.proc.helper_socket import answer, hear, hung_up
+from zbackup.registry import annex
 
 HELP = """Do what only root may, for the daemon: remove clones that were never finished or whose lease ended.
 
@@ -49,15 +50,10 @@ def command(
     ] = False,
 ) -> None:
     if clones:
-        from zbackup.cli import cloner
-
-        cloner.serve_one(options, _require_trust)
+        annex("webpage").serve_order(options, _require_trust)
         return
     if read:
-        # Only who asks for it waits for its import.
-        from zbackup.cli.reader import serve_one
-
-        serve_one(options)
+        annex("webpage").serve_question(options)
         return
     logs.set_up(debug=options.debug, log_format=options.log_format, events=True)
     connection, uid, said = hear(0)

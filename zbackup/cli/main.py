@@ -20,6 +20,7 @@ from zbackup.cli.output import INTERRUPTED, Told, defect, describe_end, print_do
 from zbackup.model.errors import UsageError, ZbackupError
 from zbackup.model.event_log import log
 from zbackup.model.printable import printable
+from zbackup.registry import COMMANDS
 
 VERSION = "--version"
 
@@ -37,44 +38,6 @@ zbackup clone list                       the servers that restore and clone crea
 zbackup switch shop good                 a recovered server in production's place
 zbackup ship                             copies on another host, another pool or S3
 zbackup daemon                           all of it on schedule
-"""
-
-
-_COMMANDS = {
-    "init": "init",
-    "check": "check",
-    "snapshot": "snapshot",
-    "list": "listing",
-    "log": "log",
-    "restore": "restore",
-    "prune": "prune",
-    "window": "window",
-    "ship": "ship",
-    "archive": "archive",
-    "key": "key",
-    "copy": "copy",
-    "undo": "undo",
-    "switch": "switch",
-    "status": "status",
-    "daemon": "daemon",
-    "gate": "gate",
-    "verify": "verify",
-    "received": "received",
-    "fleet": "fleet",
-    "release": "release",
-    "helper": "helper",
-    "install-service": "install_service",
-    "mount": "mount",
-    "notify": "notify",
-    "pause": "pause",
-    "resume": "resume",
-    "acknowledge": "acknowledge",
-    "clone": "clone",
-    "web": "web",
-}
-"""Commands and their modules here, each of which is imported only when it is needed.
-
-The whole house takes half a second to import, and a host that receives pays that for every remote command.
 """
 
 
@@ -108,7 +71,7 @@ def build(only: str | None = None) -> typer.Typer:
     epilog = "\b\nExit status:\n" + exit_status_table()
     app.callback(help=HELP, epilog=epilog)(common_options(main))
     for name in _wanted(only):
-        module = import_module(f"zbackup.cli.{_COMMANDS[name]}")
+        module = import_module(COMMANDS[name])
         if name == "clone":
             app.add_typer(module.build(), name=name)
         else:
@@ -118,7 +81,7 @@ def build(only: str | None = None) -> typer.Typer:
 
 def _wanted(only: str | None) -> Collection[str]:
     """The commands to build: none for the version, and all where it is not clear which."""
-    return () if only == VERSION else (only,) if only in _COMMANDS else _COMMANDS
+    return () if only == VERSION else (only,) if only in COMMANDS else COMMANDS
 
 
 def run(argv: Sequence[str] | None = None) -> NoReturn:

@@ -3,5 +3,5 @@
 When a job is due is decided in plan.due; apscheduler_adapter runs it at that time, in a thread. job_pings
 tells of each job's end, health_notifier of an instance's health, each problem once, through channels.
 
-Used by: cli. Read first: service; then job_table and tasks.
+Read first: service; then job_table and tasks.
 """

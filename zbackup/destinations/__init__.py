@@ -3,5 +3,5 @@
 zfs_destination is a pool, of this host or over ssh, zfs_archive the log archive there; s3 a bucket. All pass
 the same tests (tests/destinations).
 
-Used by: app, cli, jobs. Read first: base; then zfs_destination or s3.session.
+Read first: base; then zfs_destination or s3.session.
 """

@@ -3,5 +3,5 @@
 What both engines do alike is beside base. Engines know neither ZFS nor jobs, and decide nothing that
 plan decides.
 
-Used by: app, cli, jobs. Read first: base; then mysql.engine or mongodb.engine.
+Read first: base; then mysql.engine or mongodb.engine.
 """

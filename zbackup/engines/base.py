@@ -347,25 +347,3 @@ class Recovery(Protocol):
 
         `user` is whom to log in as; "" for whoever administrates the original.
         """
-
-
-class Administrator(Protocol):
-    """A server seen by who may make accounts on it, or needs none. Its methods raise DatabaseError."""
-
-    def inspect(self) -> tuple[str, tuple[str, ...], bool]:
-        """The version, where all of its files are, as it says, and whether nobody has to log in."""
-
-    def account_exists(self, user: str) -> bool:
-        """Tell whether zbackup's account is there. Raise DatabaseError when that cannot be seen."""
-
-    def create_account(self, user: str, password: str) -> None:
-        """Make zbackup's account with what it needs, or complete one; a password that it has stays.
-
-        Raise DatabaseError, or Refused where accounts cannot be made.
-        """
-
-    def account_admits(self, user: str, password: str) -> bool:
-        """Tell whether the account can log in with this password, whatever it may do."""
-
-    def account_works(self, user: str, password: str) -> bool:
-        """Tell whether the account can log in with this password, and look at all that zbackup has to see."""

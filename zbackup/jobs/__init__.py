@@ -4,5 +4,5 @@ Rooms: backup (snapshot, prune), ship (to destinations), archive (the log), rest
 drills, dev_clones, switch, init, watch (check, status, window), overview and operations (the web page's),
 cleanup (after killed runs); clones is mechanism: datasets and servers of clones.
 
-Used by: app, cli, daemon. Read first: context; then one story from its job down, as backup.snapshot.
+Read first: context; then one story from its job down, as backup.snapshot.
 """

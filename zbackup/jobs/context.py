@@ -112,7 +112,7 @@ class Context:
         """The instance's datasets, without clones that may lie below them, and its backups.
 
         `clones` are those below its clones dataset, of somebody who has just looked. Raise Refused while a
-        switch (jobs.switch.switch) is half done.
+        switch (features.switch.switch) is half done.
         """
         if clones is None:
             found = switches(self.zfs, self.clones, self.instance)

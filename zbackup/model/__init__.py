@@ -3,6 +3,6 @@
 Nothing in here imports from another room, reads a file or asks the time. All that others can write is bounded
 where it is parsed.
 
-Used by: every package. Read first: record (what is written down with each snapshot); then backup, moment,
-errors (the exit statuses).
+Read first: record (what is written down with each snapshot); then backup, moment, errors (the exit
+statuses).
 """

@@ -3,5 +3,5 @@
 Rooms: retention (what to delete), recovery (how to reach a target), ship (what to send, what a gate lets in),
 health (findings), clones, init, timeline. due (when a job is due), archive, cluster and switch stand alone.
 
-Used by: app, cli, daemon, jobs, web. Read first: retention.retention and recovery.recovery.
+Read first: retention.retention and recovery.recovery.
 """

@@ -3,6 +3,5 @@
 Every program is started by start, whose output run reads and pipeline connects; every path that is not
 root's alone goes through secure_files.
 
-Used by: every package above. Read first: start and run; then secure_files, programs (which ones root may run)
-and pipeline.
+Read first: start and run; then secure_files, programs (which ones root may run) and pipeline.
 """

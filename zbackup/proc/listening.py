@@ -12,9 +12,8 @@ import socket
 import struct
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-
-from zbackup.model.setup import Process
 
 PROC = Path("/proc")
 MOST = 64
@@ -32,6 +31,26 @@ _LISTENING_TCP = "0A"
 _MAPPED = re.compile(r"^\S+ r-xp \S+ \S+ \d+\s+(/\S.*)$", re.M)
 _UNIT = re.compile(r"/system\.slice/(?:[^/]+/)*([A-Za-z0-9_.@:-]+\.service)$", re.M)
 _PEER = struct.Struct("3i")  # struct ucred: pid, uid, gid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """A running server as the kernel shows it; nothing of it is what the process says of itself.
+
+    `program` is the file that runs, `sockets` the paths that it listens at, `ports` the (host, port) pairs,
+    `directories` those in which it has database files open, the data directory first, `unit` the systemd
+    unit of the machine that it belongs to ("" for none).
+    """
+
+    pid: int
+    uid: int
+    gid: int
+    user: str
+    program: str
+    sockets: tuple[str, ...] = ()
+    ports: tuple[tuple[str, int], ...] = ()
+    directories: tuple[str, ...] = ()
+    unit: str = ""
 
 
 def running(names: Collection[str], files: "re.Pattern[str]", proc: Path = PROC) -> tuple[list[Process], int]:

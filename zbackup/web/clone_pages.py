@@ -1,7 +1,7 @@
 """The pages of clones: what there is, what may be asked for, and how far it is.
 
 Nothing is done here. An order goes to the socket of one who has root's rights, and who decides whether this
-page may give it (jobs.operations).
+page may give it (features.webpage.operations).
 """
 
 import secrets

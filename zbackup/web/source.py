@@ -34,7 +34,7 @@ _OPERATIONS, _FLEET = TypeAdapter(tuple[Operation, ...]), TypeAdapter(Fleet)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """An order of somebody's (jobs.operations.order), as he wrote it. `id` makes asking twice the same."""
+    """An order (features.webpage.operations.order) as the user wrote it. `id` makes asking twice the same."""
 
     verb: str
     who: str

@@ -2,6 +2,5 @@
 
 No decision is made in here. gate_facts is what the gate asks.
 
-Used by: app, catalog, cli, destinations, jobs. Read first: datasets; then streams and errors (standard error
-as types).
+Read first: datasets; then streams and errors (standard error as types).
 """

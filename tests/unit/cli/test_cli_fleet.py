@@ -8,9 +8,9 @@ import pytest
 
 from tests.unit.cli.test_cli_main import invoke
 from tests.unit.web.host import fleet
-from zbackup.cli.fleet import render
 from zbackup.config.load import parse
 from zbackup.destinations.copies import MOST_INSTANCES
+from zbackup.features.fleet.command import render
 from zbackup.model.errors import ConfigError
 
 
@@ -38,7 +38,7 @@ def test_hostile_names_move_no_cursor() -> None:
 def test_where_nothing_is_received_nothing_is_well(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("zbackup.cli.fleet.of_dataset", lambda *_: ([], 0))
+    monkeypatch.setattr("zbackup.features.fleet.command.of_dataset", lambda *_: ([], 0))
     assert invoke(["fleet", "tank/b"]) == 4
     assert "no backup below tank/b" in capsys.readouterr().err
 
@@ -47,7 +47,7 @@ def test_an_address_that_tells_no_more_names_may_hide_some(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one = replace(fleet().members[-1], problems=())
-    monkeypatch.setattr("zbackup.cli.fleet.of_address", lambda *_: [one] * MOST_INSTANCES)
+    monkeypatch.setattr("zbackup.features.fleet.command.of_address", lambda *_: [one] * MOST_INSTANCES)
     assert invoke(["fleet", "zfs:tank/b"]) == 1
     assert "and at least 1 more" in capsys.readouterr().out
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from zbackup.cli.init_finish import Finished
-from zbackup.cli.init_plan import Draft, known_hosts_line, named
 from zbackup.cli.main import invoke
+from zbackup.features.init.draft import Draft, known_hosts_line, named
+from zbackup.features.init.finish import Finished
 from zbackup.model.errors import Refused, UsageError
 
 KEY = "ssh-ed25519 " + "A" * 68

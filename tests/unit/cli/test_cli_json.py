@@ -35,8 +35,6 @@ from tests.unit.shipped import in_json
 from zbackup.cli import (
     check,
     clone_create,
-    fleet,
-    init_text,
     json_shapes,
     key,
     listing,
@@ -47,13 +45,16 @@ from zbackup.cli import (
     snapshot,
     status,
     verify,
-    web,
     window,
 )
 from zbackup.cli.command_context import Done, Failed, conclude
 from zbackup.cli.log_lines import entry_shape, read_shape
 from zbackup.cli.options import Options
 from zbackup.cli.output import JSON_VERSION
+from zbackup.features.fleet import command as fleet
+from zbackup.features.init import words
+from zbackup.features.init.setup import Step
+from zbackup.features.webpage import command as web
 from zbackup.jobs.backup.snapshot import SnapshotPlan, SnapshotReport
 from zbackup.jobs.dev_clones.create import CreatePlan
 from zbackup.jobs.watch.check import CheckReport
@@ -62,7 +63,6 @@ from zbackup.model.finding import Finding
 from zbackup.model.fleet import Fleet, Member
 from zbackup.model.foreign import Foreign
 from zbackup.model.server import LockChoice
-from zbackup.model.setup import Step
 from zbackup.model.shipping import KeyTrial
 
 JSON_PAGE = (Path(__file__).parents[3] / "docs/reference/json.md").read_text()
@@ -82,8 +82,8 @@ def everything_in_json() -> dict[str, Any]:
     report = SnapshotReport(backup=a_backup(), lock=LockChoice("none", "r"), warnings=("w",))
     finding = Finding(severity="ok", subject="s", text="t")
     return {
-        "init": init_text.report_shape("/c", ["shop"], [STEP], [STEP], [], seconds=41.0),
-        "init --print": init_text.report_shape("/c", [], [STEP], [], ["p"], seconds=1.0, configuration="x"),
+        "init": words.report_shape("/c", ["shop"], [STEP], [STEP], [], seconds=41.0),
+        "init --print": words.report_shape("/c", [], [STEP], [], ["p"], seconds=1.0, configuration="x"),
         "snapshot": snapshot._report_shape(done(report)),
         "snapshot --dry-run": snapshot._plan_shape(done(plan)),
         "list": listing._shape(done(LISTING)),

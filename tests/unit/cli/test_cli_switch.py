@@ -5,18 +5,18 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.switched import PLAN, REPORT
-from zbackup.cli import switch
+from zbackup.features.switch import command
 from zbackup.model.errors import UsageError
 
 
 def test_for_people() -> None:
-    assert switch._plan_text(PLAN).splitlines() == [
+    assert command._plan_text(PLAN).splitlines() == [
         "stop    systemctl stop -- a.service",
         "rename  tank/mysql to tank/mysql-before-1",
         "rename  tank/zbackup/good/0 to tank/mysql",
         "start   /bin/start 'my db'",
     ]
-    assert switch._text(REPORT).splitlines() == [
+    assert command._text(REPORT).splitlines() == [
         "shop is what good was",
         "  set aside  tank/mysql-before-1",
         "  backup     zbackup-20240501T100000Z",
@@ -24,7 +24,7 @@ def test_for_people() -> None:
         "  to undo    zbackup switch shop --undo --confirm shop",
     ]
     undone = replace(REPORT, outcome="undone", backup=None, remarks=())
-    assert switch._text(undone).splitlines() == [
+    assert command._text(undone).splitlines() == [
         "shop is what it was before the switch to good",
         "  set aside  tank/mysql-before-1",
     ]
@@ -33,5 +33,5 @@ def test_for_people() -> None:
 @pytest.mark.parametrize("given", ["", "shop2", "good"])
 def test_the_instance_has_to_be_named_once_more(given: str) -> None:
     with pytest.raises(UsageError):
-        switch._require_confirmed("shop", given)
-    switch._require_confirmed("shop", "shop")
+        command._require_confirmed("shop", given)
+    command._require_confirmed("shop", "shop")

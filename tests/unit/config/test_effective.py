@@ -6,12 +6,12 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel
 
-from zbackup.config import effective
-from zbackup.config.effective import HARMLESS, HIDDEN, PROGRAMS
 from zbackup.config.notify import Webhook
 from zbackup.config.secret import SecretRef
 from zbackup.config.settings import Settings
 from zbackup.config.table import Table
+from zbackup.features.webpage import effective
+from zbackup.features.webpage.effective import HARMLESS, HIDDEN, PROGRAMS
 
 
 def parts(annotation: Any) -> Iterator[Any]:

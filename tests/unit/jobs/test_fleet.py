@@ -14,13 +14,13 @@ from pydantic import TypeAdapter
 from tests.unit.fleets import NOW, ROOT, Line, Receiver, many
 from tests.unit.samples import PLAIN
 from zbackup.destinations.copies import INSTANCE
-from zbackup.jobs.watch.fleet import BACKUP, MOST_TRIED, of_dataset
+from zbackup.features.fleet.judgement import judged
+from zbackup.features.fleet.look import BACKUP, MOST_TRIED, of_dataset
 from zbackup.model.archive import Chunk, LogFileId, head_hash, server_key
 from zbackup.model.drill import Verdict
 from zbackup.model.fleet import Fleet, Member
 from zbackup.model.retention import CONDEMNED
 from zbackup.model.shipping import COMMITTED
-from zbackup.plan.fleet import judged
 from zbackup.proc.log_store import CHUNKS
 from zbackup.zfs import datasets
 from zbackup.zfs.datasets import Zfs

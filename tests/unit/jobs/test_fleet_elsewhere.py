@@ -13,7 +13,7 @@ from tests.unit.engines.mysql.archived import Archive
 from tests.unit.samples import NOON, PLAIN, backup
 from zbackup.destinations.base import Destination
 from zbackup.destinations.copies import Copies
-from zbackup.jobs.watch.fleet import of_address
+from zbackup.features.fleet.look import of_address
 from zbackup.model.archive import Chunk, LogFileId, server_key
 from zbackup.model.errors import ConnectionFailed, NoArchive, VerificationFailed, ZbackupError
 from zbackup.model.fleet import Member

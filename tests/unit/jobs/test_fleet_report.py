@@ -11,10 +11,10 @@ import pytest
 
 from tests.unit.cli.test_cli_main import invoke
 from tests.unit.fleets import Receiver
-from zbackup.cli import fleet as command
-from zbackup.cli import reader
 from zbackup.config.load import parse
-from zbackup.jobs.watch import fleet_report
+from zbackup.features.fleet import command as command
+from zbackup.features.fleet import report_file
+from zbackup.features.webpage import reader
 from zbackup.model.errors import Refused
 from zbackup.model.fleet import Fleet, Member
 from zbackup.plan.due import CLOCK_TOLERANCE
@@ -37,23 +37,23 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_what_was_written_is_read(file: Path) -> None:
-    fleet_report.write(file, SEEN)
-    assert fleet_report.read(file, NOW) == (SEEN, "")
+    report_file.write(file, SEEN)
+    assert report_file.read(file, NOW) == (SEEN, "")
     assert file.stat().st_mode & 0o777 == 0o640
-    assert fleet_report.read(file, NOW + 25 * HOUR) == (
+    assert report_file.read(file, NOW + 25 * HOUR) == (
         SEEN,
         "the report is more than a day old: does its timer run?",
     )
-    assert "still to come" in fleet_report.read(file, NOW - HOUR)[1]
+    assert "still to come" in report_file.read(file, NOW - HOUR)[1]
 
 
 def test_a_report_is_believed_for_a_day_and_from_a_clock_that_is_a_little_ahead(file: Path) -> None:
-    fleet_report.write(file, SEEN)
-    assert fleet_report.read(file, NOW + fleet_report.OLD) == (SEEN, "")
-    assert fleet_report.read(file, NOW - CLOCK_TOLERANCE) == (SEEN, "")
+    report_file.write(file, SEEN)
+    assert report_file.read(file, NOW + report_file.OLD) == (SEEN, "")
+    assert report_file.read(file, NOW - CLOCK_TOLERANCE) == (SEEN, "")
     tick = timedelta(microseconds=1)
-    assert fleet_report.read(file, NOW + fleet_report.OLD + tick)[1]
-    assert fleet_report.read(file, NOW - CLOCK_TOLERANCE - tick)[1]
+    assert report_file.read(file, NOW + report_file.OLD + tick)[1]
+    assert report_file.read(file, NOW - CLOCK_TOLERANCE - tick)[1]
 
 
 @pytest.mark.parametrize(("root", "group"), [(True, 4711), (False, os.getegid())])
@@ -63,38 +63,38 @@ def test_root_writes_it_for_the_user_of_the_page(
     owners: list[tuple[int, int, int]] = []
     user = 0 if root else 1000
     monkeypatch.setattr(os, "geteuid", lambda: user)
-    monkeypatch.setattr(fleet_report.grp, "getgrnam", lambda _: SimpleNamespace(gr_gid=4711))
-    monkeypatch.setattr(fleet_report.secure_files, "ensure_directory", lambda _: None)
+    monkeypatch.setattr(report_file.grp, "getgrnam", lambda _: SimpleNamespace(gr_gid=4711))
+    monkeypatch.setattr(report_file.secure_files, "ensure_directory", lambda _: None)
     monkeypatch.setattr(
-        fleet_report.secure_files, "replace", lambda *_, owner, mode: owners.append((*owner, mode))
+        report_file.secure_files, "replace", lambda *_, owner, mode: owners.append((*owner, mode))
     )
-    fleet_report.write(file, SEEN)
+    report_file.write(file, SEEN)
     assert owners == [(user, group, 0o640)]
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b'{"looked": 1}', b"[" * 100_000])
 def test_what_is_no_report_is_said(file: Path, content: bytes) -> None:
-    fleet_report.write(file, SEEN)
+    report_file.write(file, SEEN)
     file.write_bytes(content)
     with pytest.raises(Refused, match="no report"):
-        fleet_report.read(file, NOW)
+        report_file.read(file, NOW)
 
 
 @pytest.mark.parametrize(
     "told", [replace(SEEN, looked=NOW.replace(tzinfo=None)), replace(SEEN, members=(NAIVE,))]
 )
 def test_a_time_without_its_zone_is_no_time(file: Path, told: Fleet) -> None:
-    fleet_report.write(file, told)
+    report_file.write(file, told)
     with pytest.raises(Refused, match="without its zone"):
-        fleet_report.read(file, NOW)
+        report_file.read(file, NOW)
 
 
 @pytest.mark.parametrize("mode", [0o660, 0o646, 0o666])
 def test_a_report_that_others_may_write_is_not_believed(file: Path, mode: int) -> None:
-    fleet_report.write(file, SEEN)
+    report_file.write(file, SEEN)
     file.chmod(mode)
     with pytest.raises(Refused, match="chmod go-w"):
-        fleet_report.read(file, NOW)
+        report_file.read(file, NOW)
 
 
 def test_what_is_gone_since_does_not_look_well_until_its_report_is_old(
@@ -126,22 +126,22 @@ def test_only_a_report_that_root_or_we_have_written_is_believed(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(Refused, match="does its timer run"):
-        fleet_report.read(file, NOW)
-    fleet_report.write(file, SEEN)
+        report_file.read(file, NOW)
+    report_file.write(file, SEEN)
     moved = file.rename(file.with_name("real"))
     file.symlink_to(moved)
     with pytest.raises(Refused):
-        fleet_report.read(file, NOW)
-    monkeypatch.setattr(fleet_report, "LIMIT", moved.stat().st_size)
-    assert fleet_report.read(moved, NOW) == (SEEN, "")
-    monkeypatch.setattr(fleet_report, "LIMIT", 10)
+        report_file.read(file, NOW)
+    monkeypatch.setattr(report_file, "LIMIT", moved.stat().st_size)
+    assert report_file.read(moved, NOW) == (SEEN, "")
+    monkeypatch.setattr(report_file, "LIMIT", 10)
     with pytest.raises(Refused, match="more than 10 bytes"):
-        fleet_report.read(moved, NOW)
+        report_file.read(moved, NOW)
     monkeypatch.undo()
     if os.geteuid() == 0:
         os.chown(moved, 65534, -1)
         with pytest.raises(Refused, match="belongs to user id 65534"):
-            fleet_report.read(moved, NOW)
+            report_file.read(moved, NOW)
 
 
 def test_from_an_address_to_the_page_of_a_host_without_its_credentials(
@@ -162,7 +162,7 @@ def test_from_an_address_to_the_page_of_a_host_without_its_credentials(
     assert [path for path, _ in found.reported] == [str(file)]
     assert found.unreachable == (("/nowhere/x.json", "nobody has written the report: does its timer run?"),)
     # It is judged again whenever somebody looks: what it says gets older.
-    fleet_report.write(file, replace(SEEN, looked=NOW - 30 * HOUR))
+    report_file.write(file, replace(SEEN, looked=NOW - 30 * HOUR))
     assert "more than a day old" in command.configured(settings).unreachable[0][1]
     config = file.with_name("c.toml")
     config.write_text(text)

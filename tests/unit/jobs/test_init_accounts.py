@@ -10,9 +10,10 @@ from tests.unit.jobs.test_init_act import Accounts
 from tests.unit.plan.test_init_plan import newcomer, server
 from zbackup.config.load import parse
 from zbackup.config.settings import Settings
-from zbackup.jobs.init.accounts import account, configured
+from zbackup.features.init.jobs.accounts import account, configured
+from zbackup.features.init.setup import Account, Newcomer, Server
 from zbackup.model.errors import Refused
-from zbackup.model.setup import Account, Newcomer, Process, Server
+from zbackup.proc.listening import Process
 
 PORTS = (("127.0.0.1", 27017), ("127.0.0.1", 3306))
 

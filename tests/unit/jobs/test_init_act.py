@@ -7,12 +7,12 @@ import pytest
 
 from tests.unit.plan.test_init_plan import BARE, newcomer
 from zbackup.config.load import load
-from zbackup.jobs.init.accounts import account
-from zbackup.jobs.init.act import Acting, act, new_password, read_config
+from zbackup.features.init.jobs.accounts import account
+from zbackup.features.init.jobs.act import Acting, act, new_password, read_config
+from zbackup.features.init.plan.config_text import whole
+from zbackup.features.init.plan.steps import steps
+from zbackup.features.init.setup import Newcomer, Step
 from zbackup.model.errors import ConfigError, DatabaseError, Refused
-from zbackup.model.setup import Newcomer, Step
-from zbackup.plan.init.config_text import whole
-from zbackup.plan.init.steps import steps
 
 
 class Accounts:

@@ -3,9 +3,8 @@
 from typing import Any, cast
 
 from tests.unit.plan.test_init_plan import server
-from zbackup.engines.mongodb.administrator import MongoAdministrator
-from zbackup.engines.mysql.administrator import MysqlAdministrator
-from zbackup.jobs.init.administrators import account_script, administrator
+from zbackup.features.init.jobs.administrators import MysqlAdministrator, account_script, administrator
+from zbackup.features.init.mongodb_administrator import MongoAdministrator
 
 MONGOD = server(engine="mongodb", socket="", host="::1", port=27018)
 

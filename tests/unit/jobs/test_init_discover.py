@@ -8,14 +8,15 @@ from typing import Any, cast
 
 import pytest
 
-from zbackup.cli import init
-from zbackup.cli.init_options import Wishes
-from zbackup.cli.init_plan import draft, known_hosts_line, with_known_host
 from zbackup.config.load import parse
 from zbackup.engines.mysql.server import account
-from zbackup.jobs.init import accounts, administrators, discover, receiving
+from zbackup.features.init import command
+from zbackup.features.init.draft import draft, known_hosts_line, with_known_host
+from zbackup.features.init.jobs import accounts, administrators, discover, receiving
+from zbackup.features.init.options import Wishes
+from zbackup.features.init.setup import Server
 from zbackup.model.errors import DatabaseError, Refused
-from zbackup.model.setup import Process, Server
+from zbackup.proc.listening import Process
 
 KEY = "ssh-ed25519 " + "A" * 68
 
@@ -285,7 +286,7 @@ def test_with_yes_a_server_is_taken_that_a_unit_started_or_that_is_named() -> No
 
 
 def one_run(**more: Any) -> Any:
-    run = object.__new__(init._Init)
+    run = object.__new__(command._Init)
     run.wishes, run.ask, run.settings, run.logins, run.zfs = (
         wishes(**more),
         True,
@@ -300,7 +301,7 @@ def test_no_administrators_password_goes_to_an_ordinary_user(monkeypatch: pytest
     run = one_run(named={"/s/1000": "shop"}, admin_user="dba", admin_password="x")
     with pytest.raises(Refused, match="the ordinary user u1000"):
         run._administrators(server(1000))
-    monkeypatch.setattr(init.questions, "administrator", lambda *_: pytest.fail("it asked"))
+    monkeypatch.setattr(command.questions, "administrator", lambda *_: pytest.fail("it asked"))
     refused = Server(process=process(1000), engine="mysql", version="8", socket="/s/1000")
     assert run._let_in(refused) is refused and one_run()._let_in(refused) is refused
 
@@ -313,7 +314,7 @@ def test_an_administrator_logs_in_at_the_process_that_was_found() -> None:
 def test_a_server_that_is_left_is_said_and_is_no_success(capsys: pytest.CaptureFixture[str]) -> None:
     finished = SimpleNamespace(failed=[], status=0)
     plan = drafted(server(110), server(1000))
-    with pytest.raises(init.typer.Exit) as left:
+    with pytest.raises(command.typer.Exit) as left:
         one_run()._end(cast(Any, finished), plan)
     assert left.value.exit_code == Refused.exit_status
     assert "not protected: /s/1000" in capsys.readouterr().err

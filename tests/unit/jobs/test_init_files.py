@@ -13,11 +13,11 @@ from tests.unit.plan.test_init_plan import newcomer, server
 from zbackup.config.load import load
 from zbackup.config.secret import SecretRef
 from zbackup.destinations.s3.encryption import parse_key
-from zbackup.jobs.init import host
-from zbackup.jobs.init.act import Acting, act, install
+from zbackup.features.init.jobs import host
+from zbackup.features.init.jobs.act import Acting, act, install
+from zbackup.features.init.plan.config_text import whole
+from zbackup.features.init.setup import Newcomer, Step, StepKind
 from zbackup.model.errors import CommandFailed, DatabaseError, Refused
-from zbackup.model.setup import Newcomer, Step, StepKind
-from zbackup.plan.init.config_text import whole
 
 OTHER = 4711
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
@@ -33,14 +33,14 @@ def etc(tmp_path: Path) -> Path:
 def no_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host without the daemon's user, whatever this one has."""
     monkeypatch.setattr(host, "daemon_group", lambda: None)
-    monkeypatch.setattr("zbackup.jobs.init.act.daemon_user", lambda: None)
+    monkeypatch.setattr("zbackup.features.init.jobs.act.daemon_user", lambda: None)
 
 
 @pytest.fixture
 def daemon(monkeypatch: pytest.MonkeyPatch, no_daemon: None) -> None:
     """A host with the daemon's user, which is another than ours."""
     monkeypatch.setattr(host, "daemon_group", lambda: OTHER)
-    monkeypatch.setattr("zbackup.jobs.init.act.daemon_user", lambda: (OTHER, OTHER))
+    monkeypatch.setattr("zbackup.features.init.jobs.act.daemon_user", lambda: (OTHER, OTHER))
 
 
 @pytest.fixture

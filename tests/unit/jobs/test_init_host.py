@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from zbackup.jobs.init import host
+from zbackup.features.init.jobs import host
+from zbackup.features.init.plan.service import SETTINGS, UNITS, WRITTEN_PROGRAM
 from zbackup.model.errors import CommandFailed, Refused
-from zbackup.plan.init.service import SETTINGS, UNITS, WRITTEN_PROGRAM
 from zbackup.proc import run_directory
 
 NOW = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)

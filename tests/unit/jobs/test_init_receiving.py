@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import pytest
 
-from zbackup.jobs.init import receiving
+from zbackup.features.init.jobs import receiving
+from zbackup.features.init.plan import receive
+from zbackup.features.init.setup import Step
 from zbackup.model.errors import Refused
-from zbackup.model.setup import Step
-from zbackup.plan.init import receive
 
 KEY = "ssh-ed25519 " + "A" * 68
 LINE = receive.line("/usr/bin/zbackup", "tank/backups/db1", KEY)

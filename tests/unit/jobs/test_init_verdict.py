@@ -14,7 +14,7 @@ from tests.unit.plan.test_init_verdict import LATER, START
 from zbackup.clock import SystemClock
 from zbackup.config.load import parse
 from zbackup.config.settings import Settings
-from zbackup.jobs.init import host, verdict
+from zbackup.features.init.jobs import host, verdict
 from zbackup.jobs.journal import Journal, Remembered
 from zbackup.model.errors import CommandFailed, DatasetNotFound
 from zbackup.model.progress import Silent

@@ -16,12 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zbackup.cli.cloner import watched
 from zbackup.engines.mongodb.clone import clone_server as mongodb
 from zbackup.engines.mysql.clone import clone_server as mysql
-from zbackup.jobs.operations import record
-from zbackup.jobs.operations.order import MOST_LEASE, Order, parse, require_lease, require_role
-from zbackup.jobs.operations.record import (
+from zbackup.features.webpage.cloner import watched
+from zbackup.features.webpage.operations import record
+from zbackup.features.webpage.operations.order import MOST_LEASE, Order, parse, require_lease, require_role
+from zbackup.features.webpage.operations.record import (
     EVERY_S,
     LET_GO_S,
     MOST_KEPT,

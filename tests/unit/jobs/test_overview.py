@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from tests.unit.web.host import fleet, host
-from zbackup.config.effective import HIDDEN, effective
 from zbackup.config.load import parse as parse_configuration
-from zbackup.jobs.overview.reader import Question, obey, parse, require_role
+from zbackup.features.webpage.effective import HIDDEN, effective
+from zbackup.features.webpage.overview.reader import Question, obey, parse, require_role
 from zbackup.model.errors import Refused
 from zbackup.model.overview import Overview
 

@@ -13,10 +13,10 @@ from pydantic import TypeAdapter
 
 from tests.unit.reports import BERLIN, PLAN, REPLAY, a_backup, a_transaction, at
 from tests.unit.web.host import fleet, host, runs
+from zbackup.features.webpage.overview import moment
+from zbackup.features.webpage.overview.moment import MOST_MARKS, MOST_TABLES, MOST_TEXT
+from zbackup.features.webpage.overview.reader import VERBS, obey, parse
 from zbackup.jobs.context import Context
-from zbackup.jobs.overview import moment
-from zbackup.jobs.overview.moment import MOST_MARKS, MOST_TABLES, MOST_TEXT
-from zbackup.jobs.overview.reader import VERBS, obey, parse
 from zbackup.jobs.restore.make_plan import RestorePlan
 from zbackup.model.errors import NotRecoverable, Refused
 from zbackup.model.fleet import Fleet

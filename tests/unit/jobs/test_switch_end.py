@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.plan.histories import at_hour, made
-from zbackup.jobs.switch import end_of_log, inspect, steps
-from zbackup.jobs.switch import switch as room
+from zbackup.features.switch import end_of_log, inspect, steps
+from zbackup.features.switch import switch as room
 from zbackup.model.backup import Backup
 from zbackup.model.errors import CommandFailed, Refused
 from zbackup.model.record import STOPPED, Record

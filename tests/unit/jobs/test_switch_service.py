@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
+from zbackup.features.switch import service as room
+from zbackup.features.switch.service import STARTING_S, inspect, service_of, start, stop
 from zbackup.jobs.context import Context
-from zbackup.jobs.switch import service as room
-from zbackup.jobs.switch.service import STARTING_S, inspect, service_of, start, stop
 from zbackup.model.errors import (
     CommandFailed,
     CommandTimedOut,

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from zbackup.features.fleet.judgement import MOST_PROBLEMS, judged
 from zbackup.model.fleet import Member
 from zbackup.plan.due import CLOCK_TOLERANCE
-from zbackup.plan.fleet import MOST_PROBLEMS, judged
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
 HOUR, MICRO = timedelta(hours=1), timedelta(microseconds=1)

@@ -8,13 +8,13 @@ from tests.unit.plan.test_init_plan import BARE, MOUNTED, PACKAGED, TEXTS, newco
 from tests.unit.plan.test_init_receive import KEY
 from tests.unit.plan.test_init_verdict import START
 from zbackup.config.load import parse
+from zbackup.features.init.plan import placement, receive, service
+from zbackup.features.init.plan.config_text import HEADER, instance, quoted, whole
+from zbackup.features.init.plan.presets import USUAL, preset, reaches
+from zbackup.features.init.plan.steps import script_command, script_path, steps
+from zbackup.features.init.plan.verdict import JobSeen, lacking, needed, of_jobs
+from zbackup.features.init.setup import Account, Copies, Newcomer, Server
 from zbackup.model.errors import Refused, UsageError
-from zbackup.model.setup import Account, Copies, Newcomer, Server
-from zbackup.plan.init import placement, receive, service
-from zbackup.plan.init.config_text import HEADER, instance, quoted, whole
-from zbackup.plan.init.presets import USUAL, preset, reaches
-from zbackup.plan.init.steps import script_command, script_path, steps
-from zbackup.plan.init.verdict import JobSeen, lacking, needed, of_jobs
 
 PROCESS = server().process
 

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from zbackup.config.load import parse
 from zbackup.config.retention import tier
 from zbackup.config.units import instance_name_is_valid
+from zbackup.features.init.plan import placement, service
+from zbackup.features.init.plan.config_text import quoted, whole
+from zbackup.features.init.plan.presets import PRESETS, USUAL, cost, preset
+from zbackup.features.init.plan.steps import script_command, steps
+from zbackup.features.init.setup import Account, Copies, HostFacts, Newcomer, Server
 from zbackup.model.errors import Refused, UsageError
-from zbackup.model.setup import Account, Copies, HostFacts, Newcomer, Process, Server
-from zbackup.plan.init import placement, service
-from zbackup.plan.init.config_text import quoted, whole
-from zbackup.plan.init.presets import PRESETS, USUAL, cost, preset
-from zbackup.plan.init.steps import script_command, steps
+from zbackup.proc.listening import Process
 
 BARE = HostFacts(systemd=False, user=False, program="/usr/bin/zbackup")
 MACHINE = replace(

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zbackup.features.init.plan import receive
 from zbackup.model.errors import Refused, UsageError
-from zbackup.plan.init import receive
 
 KEY = "ssh-ed25519 " + "A" * 68
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from zbackup.plan.init.verdict import MOST_SAID, JobSeen, lacking, needed, of_jobs
+from zbackup.features.init.plan.verdict import MOST_SAID, JobSeen, lacking, needed, of_jobs
 
 START = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 EARLIER, LATER = START - timedelta(minutes=1), START + timedelta(seconds=1)

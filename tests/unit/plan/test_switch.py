@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.samples import NOON
+from zbackup.features.switch.plan import CloneDataset, Member, plan_switch, settings_aside, settings_in_place
 from zbackup.model.errors import Refused
 from zbackup.model.snapshot import Dataset
 from zbackup.model.switch import Switch
-from zbackup.plan.switch import CloneDataset, Member, plan_switch, settings_aside, settings_in_place
 
 SUFFIX = "-before-20240501T120000Z"
 

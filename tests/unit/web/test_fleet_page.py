@@ -7,9 +7,9 @@ from tests.unit.fleets import NOW as THEN
 from tests.unit.fleets import ROOT, many
 from tests.unit.web.browsing import logged_in
 from tests.unit.web.host import Told, ago, fleet, host
-from zbackup.jobs.watch.fleet import of_dataset
+from zbackup.features.fleet.judgement import judged
+from zbackup.features.fleet.look import of_dataset
 from zbackup.model.fleet import Fleet
-from zbackup.plan.fleet import judged
 from zbackup.zfs.datasets import Zfs
 
 

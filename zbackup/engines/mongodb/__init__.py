@@ -4,5 +4,5 @@ Rooms: server (a running mongod), lock (fsyncLock, released whatever happens), o
 mongod on a clone's files), recovery (replay to a target), archive (the oplog while it is written), copy
 (collections back into production), undo (of one transaction).
 
-Used by: app, jobs.init. Read first: engine; then lock.lock or recovery.recover.
+Read first: engine; then lock.lock or recovery.recover.
 """

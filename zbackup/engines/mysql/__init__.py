@@ -4,5 +4,5 @@ Rooms: server (a running server), lock (taken for a snapshot), binlog (files, re
 clone (a server on a clone's files), recovery (replay to a target), archive (the log while it is written),
 copy (tables back into production), undo (of one transaction).
 
-Used by: app, jobs.init. Read first: engine; then lock.lock or recovery.recover.
+Read first: engine; then lock.lock or recovery.recover.
 """

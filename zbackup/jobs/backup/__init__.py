@@ -2,6 +2,5 @@
 
 What is deleted is decided in plan.retention; end_keep ends a backup's protection by hand.
 
-Used by: cli, daemon, jobs.cleanup, jobs.restore, jobs.ship, jobs.switch, jobs.watch. Read first: snapshot;
-then complete_record and prune.
+Read first: snapshot; then complete_record and prune.
 """

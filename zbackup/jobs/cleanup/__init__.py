@@ -3,5 +3,5 @@
 The first job of every instance in the daemon, and removal at the root helper's hands. What only looks for
 unfinished clones is jobs.clones.find_leftovers.
 
-Used by: daemon, jobs.watch. Read first: cleanup.
+Read first: cleanup.
 """

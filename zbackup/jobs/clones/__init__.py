@@ -2,5 +2,5 @@
 
 No use case of its own. A dataset is touched only where clone_datasets proves that it is ours.
 
-Used by: cli, jobs. Read first: clone_datasets; then claim and lifecycle.
+Read first: clone_datasets; then claim and lifecycle.
 """

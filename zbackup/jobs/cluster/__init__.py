@@ -2,5 +2,5 @@
 
 Each member is restored by jobs.restore; plan.cluster decides the time and the order.
 
-Used by: cli. Read first: members; then restore.
+Read first: members; then restore.
 """

@@ -2,5 +2,5 @@
 
 after_restore does it with a clone that was made for nothing else.
 
-Used by: cli, jobs.undo. Read first: copy.
+Read first: copy.
 """

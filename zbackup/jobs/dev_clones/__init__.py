@@ -2,5 +2,5 @@
 
 The mechanism is in jobs.clones, the small decisions are in plan.clones.
 
-Used by: cli, daemon, jobs.operations, jobs.watch. Read first: create; then lease.
+Read first: create; then lease.
 """

@@ -2,6 +2,5 @@
 
 scheduled_drill tells whether one is due and may run now, guard ends one that gets in the way.
 
-Used by: cli, daemon, jobs.cluster, jobs.init, jobs.overview, jobs.watch. Read first: drill; then verdicts,
-where the outcome is written down.
+Read first: drill; then verdicts, where the outcome is written down.
 """

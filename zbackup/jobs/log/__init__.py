@@ -2,5 +2,5 @@
 
 Read from the newest snapshot, from the server's own log, or from a destination.
 
-Used by: cli. Read first: log.
+Read first: log.
 """

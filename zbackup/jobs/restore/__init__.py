@@ -2,6 +2,5 @@
 
 A source tells which backups and logs there are; make_plan asks plan.recovery, restore acts.
 
-Used by: cli, jobs. Read first: restore; then source, and its kinds, local_source, destination_source and
-foreign_source.
+Read first: restore; then source, and its kinds, local_source, destination_source and foreign_source.
 """

@@ -2,5 +2,5 @@
 
 What is sent is decided in plan.ship. remote_holds keeps what a restore there still needs.
 
-Used by: cli, daemon, jobs.restore, jobs.watch. Read first: ship; then prune_at, verify_at and gate.
+Read first: ship; then prune_at, verify_at and gate.
 """

@@ -3,5 +3,5 @@
 Rows that nobody has changed since are put back as they were before it, out of a server that is restored for
 that alone (on_a_clone).
 
-Used by: cli. Read first: undo.
+Read first: undo.
 """

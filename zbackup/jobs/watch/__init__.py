@@ -2,6 +2,5 @@
 
 Nothing in here changes a database. What the facts mean is judged in plan.health.
 
-Used by: app, cli, daemon, jobs.cluster, jobs.overview. Read first: check and status; then
-window and received.
+Read first: check and status; then window and received.
 """

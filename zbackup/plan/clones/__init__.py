@@ -2,5 +2,5 @@
 
 Whether a name may be taken, and what a clone's end is, is said here alone.
 
-Used by: app, cli, jobs, plan.health. Read first: lease and clone_name.
+Read first: lease and clone_name.
 """

@@ -2,6 +2,5 @@
 
 A finding says what, why that matters and what to do, and how bad it is: ok, warning or critical.
 
-Used by: app, cli, daemon, jobs, plan.init. Read first: health; then doctor and placement (settings and
-datasets that would hurt later) and received.
+Read first: health; then doctor and placement (settings and datasets that would hurt later) and received.
 """

@@ -3,5 +3,5 @@
 before_transaction is the same for one transaction, as_it_is for a backup without its log, archived for log
 that lies at a destination.
 
-Used by: cli, jobs, plan. Read first: recovery; then coverage (who holds the log) and window (ranges, gaps).
+Read first: recovery; then coverage (who holds the log) and window (ranges, gaps).
 """

@@ -2,6 +2,5 @@
 
 What the promised window still needs is asked of plan.recovery.
 
-Used by: jobs, plan.ship. Read first: retention; then keep_window (no moment of the window gets lost) and
-arrival (claims of others).
+Read first: retention; then keep_window (no moment of the window gets lost) and arrival (claims of others).
 """

@@ -2,6 +2,6 @@
 
 wanted tells which backups a destination should have.
 
-Used by: cli, jobs.restore, jobs.ship. Read first: ship (base, incremental, resume); then gate (the commands
-that the holder of a key may run) and accept_stream.
+Read first: ship (base, incremental, resume); then gate (the commands that the holder of a key may run) and
+accept_stream.
 """

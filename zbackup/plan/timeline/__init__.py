@@ -2,5 +2,5 @@
 
 answer tells in words whether a moment can be restored.
 
-Used by: web. Read first: picture; then axis.
+Read first: picture; then axis.
 """

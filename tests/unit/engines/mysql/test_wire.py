@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from zbackup.config.lock import Lock
-from zbackup.engines.mysql.administrator import MysqlAdministrator
 from zbackup.engines.mysql.engine import MysqlEngine
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server.connection import connect, connect_rows
 from zbackup.engines.mysql.server.greeting import greeting
+from zbackup.features.init.jobs.administrators import MysqlAdministrator
 from zbackup.model.errors import DatabaseError, ZbackupError
 
 SECRET = "the-DBA-s"

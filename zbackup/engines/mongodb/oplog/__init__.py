@@ -2,6 +2,5 @@
 
 A stored one is read through a mongod of ours; archived ones are files.
 
-Used by: engines.mongodb.archive, engines.mongodb.recovery, engines.mongodb.undo. Read first: oplog; then
-continuation (proof of one history) and find_stop.
+Read first: oplog; then continuation (proof of one history) and find_stop.
 """

@@ -3,5 +3,5 @@
 as_it_is is a backup with nothing replayed; added_oplog puts archived entries into a clone. Jobs know it
 as engines.base.Recovery and LogReader.
 
-Used by: app. Read first: recover; then log_reader.
+Read first: recover; then log_reader.
 """

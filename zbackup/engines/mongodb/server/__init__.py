@@ -2,5 +2,5 @@
 
 Nothing in here changes a server, but for accounts that are asked for.
 
-Used by: engines.mongodb, jobs.init. Read first: connection; then inspect and server_facts.
+Read first: connection; then inspect and server_facts.
 """

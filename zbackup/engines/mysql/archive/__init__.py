@@ -3,5 +3,5 @@
 Its files are read as they grow, up to the last whole transaction; the server is asked
 nothing, unless its log is a copy (plain_log).
 
-Used by: app. Read first: follow.
+Read first: follow.
 """

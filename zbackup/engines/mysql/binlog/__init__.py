@@ -2,5 +2,5 @@
 
 All of it is read from files that others can write: lengths are bounded, nothing is followed.
 
-Used by: engines.mysql. Read first: reader and scan; then find_stop.
+Read first: reader and scan; then find_stop.
 """

@@ -2,5 +2,5 @@
 
 What the original was told is taken over where it matters to its files, and nothing else.
 
-Used by: engines.mysql.recovery. Read first: clone_server; then server_options.
+Read first: clone_server; then server_options.
 """

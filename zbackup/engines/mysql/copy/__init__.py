@@ -2,6 +2,6 @@
 
 definition and statements are pure. brake keeps a copy from getting in production's way.
 
-Used by: app, engines.mysql.undo. Read first: session (plans and acts); then
-plan_table, plan_rows, and finish and views (what comes behind the rows).
+Read first: session (plans and acts); then plan_table, plan_rows, and finish and views (what comes behind the
+rows).
 """

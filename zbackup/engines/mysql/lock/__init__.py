@@ -3,6 +3,6 @@ watchdog enforce.
 
 On a replica the applier is paused, and another watchdog that outlives us starts it again.
 
-Used by: engines.mysql. Read first: lock, which says who enforces the ceiling; then wait_limit (how long a
-statement may wait) and lock_watchdog; for replicas applier, applier_watchdog and restart_applier.
+Read first: lock, which says who enforces the ceiling; then wait_limit (how long a statement may wait) and
+lock_watchdog; for replicas applier, applier_watchdog and restart_applier.
 """

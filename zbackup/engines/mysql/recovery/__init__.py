@@ -3,6 +3,5 @@
 MySQL replays as a replica of its own relay log (replay_mysql), MariaDB from a source that we play
 (replay_mariadb, source_protocol).
 
-Used by: app, engines.mysql.archive, engines.mysql.undo. Read first: recover; then replay, replay_bounds and
-verify_replay.
+Read first: recover; then replay, replay_bounds and verify_replay.
 """

@@ -2,5 +2,5 @@
 
 Statements that a server printed are taken apart by tokens, never by lines or regular expressions.
 
-Used by: engines.mysql. Read first: quoting; then lexer.
+Read first: quoting; then lexer.
 """

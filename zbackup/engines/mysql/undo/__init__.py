@@ -3,5 +3,5 @@
 changes reads what it did, net_change and reverse decide what takes it back, foreign_keys which rows of others
 would be touched by that, put_back does it where the rows are still as it left them.
 
-Used by: app. Read first: session; then values, for what a log's bytes mean.
+Read first: session; then values, for what a log's bytes mean.
 """

@@ -1,0 +1,99 @@
+"""The reader: what one who may look answers a web process that may not: it changes nothing.
+
+A question is one line of JSON: a verb, an instance, and a time or two. The answer is JSON as well, and the
+line is closed behind it.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from pydantic import TypeAdapter
+
+from zbackup.features.webpage.overview.moment import find_marks, plan_moment
+from zbackup.jobs.context import Context
+from zbackup.model import bounds
+from zbackup.model.errors import Refused
+from zbackup.model.fleet import Fleet
+from zbackup.model.operation import Operation
+from zbackup.model.overview import Marks, MomentPlan, Overview
+from zbackup.model.run import Run
+
+T = TypeVar("T")
+FIELDS = frozenset(("verb", "instance", "since", "until"))
+VERBS = ("overview", "moment", "marks", "operations", "fleet", "history")
+_OVERVIEW, _MOMENT, _MARKS = TypeAdapter(Overview), TypeAdapter(MomentPlan), TypeAdapter(Marks)
+_HISTORY = TypeAdapter(tuple[Run, ...])
+_OPERATIONS, _FLEET = TypeAdapter(tuple[Operation, ...]), TypeAdapter(Fleet)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """`instance` is "" where all are meant, and so are the times."""
+
+    verb: str
+    instance: str
+    since: str
+    until: str
+
+
+def require_role(uid: int, readers: frozenset[int]) -> None:
+    """Raise Refused unless who asks, as the kernel tells, may read."""
+    if uid not in readers:
+        raise Refused(f"user id {uid} may not read: [web] readers in the configuration names who may")
+
+
+def parse(line: str) -> Question:
+    """Read a question. Raise Refused for what is none."""
+    try:
+        asked = bounds.strings(line, FIELDS)
+    except ValueError as wrong:
+        raise Refused("not a question") from wrong
+    if asked["verb"] not in VERBS:
+        raise Refused("not a question")
+    return Question(**asked)
+
+
+def obey(
+    question: Question,
+    contexts: Mapping[str, Context],
+    overview: Callable[[], Overview],
+    operations: Callable[[], tuple[Operation, ...]],
+    fleet: Callable[[], Fleet],
+    history: Callable[[], tuple[Run, ...]] = tuple,
+) -> bytes:
+    """The answer, as JSON. Raise Refused for a question that nobody asks, and what looking raises."""
+    if question.verb == "overview":
+        return _told(_OVERVIEW, overview())
+    if question.verb == "operations":
+        return _told(_OPERATIONS, operations())
+    if question.verb == "history":
+        return _told(_HISTORY, history())
+    if question.verb == "fleet":
+        return _told(_FLEET, fleet())
+    if question.instance not in contexts:
+        raise Refused("no such instance in the reader's configuration")
+    ctx = contexts[question.instance]
+    if question.verb == "moment":
+        return _told(_MOMENT, plan_moment(ctx, _moment(question.since)))
+    return _told(_MARKS, find_marks(ctx, _moment(question.since), _moment(question.until)))
+
+
+def _told(shape: TypeAdapter[T], found: T) -> bytes:
+    """Write it as JSON. What other programs and hosts said is in it, and a byte of that which is no text is a
+    "?": for that alone nobody goes without all the rest."""
+    try:
+        return shape.dump_json(found)
+    except ValueError:
+        return json.dumps(shape.dump_python(found, mode="json"), ensure_ascii=False).encode(
+            "utf-8", "replace"
+        )
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return bounds.moment(text)
+    except ValueError as wrong:
+        raise Refused("no time") from wrong

@@ -1,6 +1,0 @@
-"""The decisions of `zbackup init`: names, datasets, the configuration's text, the steps, the service. Pure.
-
-receive is the same for a host that receives copies.
-
-Used by: cli, jobs.init. Read first: config_text; then steps.
-"""
