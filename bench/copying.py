@@ -25,7 +25,8 @@ from zbackup.config.copying import CopyBack
 from zbackup.engines.mysql.copy.account import grants
 from zbackup.engines.mysql.copy.session import MysqlCopier
 from zbackup.engines.mysql.options import ConnectOptions
-from zbackup.model.copying import CopyWish, Entrance, parse_table
+from zbackup.model.copying import CopyWish, Entrance
+from zbackup.model.table_name import parse_table
 
 FLAVOURS = {
     "mysql-9.7": ("mysqldump", "mysql", "--set-gtid-purged=OFF"),
@@ -135,7 +136,7 @@ def _copy(production: DatabaseServer, clone: DatabaseServer, *, missing: bool) -
     usual = ConnectOptions(socket=str(production.settings.socket), user="root", password=lambda: "")
     rules = CopyBack.model_construct(user="zcopy", password=said("x"), max_running=1000)
     copier = MysqlCopier(instance="bench", usual=usual, rules=rules)
-    wish = CopyWish(tables=(parse_table(NAME),), missing=missing, clone=str(time.monotonic()))
+    wish = CopyWish(tables=(parse_table(NAME, "mysql"),), missing=missing, clone=str(time.monotonic()))
     entrance = Entrance(socket=str(clone.settings.socket), user="root")
     with copier.session(entrance, wish, Silent()) as session:
         session.act(session.plan())

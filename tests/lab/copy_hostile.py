@@ -25,9 +25,10 @@ from zbackup.engines.mysql.recovery.check_tables import check_tables
 from zbackup.engines.mysql.recovery.memory_tables import set_aside
 from zbackup.engines.mysql.server.connection import Connection, PrivilegeMissing, connect
 from zbackup.engines.mysql.sql.quoting import identifier, literal, qualified
-from zbackup.model.copying import CopyWish, Entrance, TableName, parse_table
+from zbackup.model.copying import CopyWish, Entrance
 from zbackup.model.errors import DatabaseError, Refused
 from zbackup.model.progress import Silent
+from zbackup.model.table_name import TableName, parse_table
 
 LONGEST = 64
 PIECES = (
@@ -245,7 +246,7 @@ class TestHostileNames:
             with pytest.raises(pymysql.MySQLError, match=r"(?i)function"):
                 more.clone.sql(f"CREATE TABLE more.wrong ({where})")
         more.clone.sql("GRANT SELECT, SHOW VIEW, TRIGGER, EXECUTE ON *.* TO zcopy@localhost")
-        wish = CopyWish(tables=(parse_table("more.calls"),))
+        wish = CopyWish(tables=(parse_table("more.calls", "mysql"),))
         assert more.copier().admits(Entrance(socket=str(more.clone.settings.socket)), wish)
         with pytest.raises(PrivilegeMissing, match=r"more\.f"):
             more.copy("more.calls")

@@ -17,9 +17,10 @@ from zbackup.config.copying import CopyBack
 from zbackup.engines.mysql.copy.session import MysqlCopier
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server.connection import Connection, RowConnection
-from zbackup.model.copying import CopiedTable, CopyPlan, CopyWish, Difference, Entrance, parse_table
+from zbackup.model.copying import CopiedTable, CopyPlan, CopyWish, Difference, Entrance
 from zbackup.model.errors import DatabaseError
 from zbackup.model.progress import Silent
+from zbackup.model.table_name import parse_table
 
 EVERYWHERE = (
     "CREATE TABLE odd.kinds (a INT, b VARCHAR(20) CHARACTER SET latin1, "
@@ -83,7 +84,7 @@ class Rig:
     @contextmanager
     def session(self, *names: str, **wish: Any) -> Iterator[Any]:
         wish = {"moment": "20260101T000000", "clone": "c"} | wish
-        wanted = CopyWish(tables=tuple(map(parse_table, names)), **wish)
+        wanted = CopyWish(tables=tuple(parse_table(name, "mysql") for name in names), **wish)
         entrance = Entrance(socket=str(self.clone.settings.socket), user="root")
         with self.copier().session(entrance, wanted, Silent()) as session:
             yield session

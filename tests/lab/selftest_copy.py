@@ -15,8 +15,9 @@ from tests.lab.undo_rows import TestUndo
 from zbackup.engines.mysql.copy import finish, plan_table
 from zbackup.engines.mysql.copy.account import grants
 from zbackup.engines.mysql.server.connection import PrivilegeMissing
-from zbackup.model.copying import CopyWish, Entrance, TableName, parse_table
+from zbackup.model.copying import CopyWish, Entrance
 from zbackup.model.errors import DatabaseError, Refused, Taken, UsageError
+from zbackup.model.table_name import TableName, parse_table
 
 __all__ = ["TestEncrypted", "TestHostileNames", "TestLoads", "TestUndo", "room"]
 
@@ -376,7 +377,7 @@ def test_names_and_types_that_would_not_come_out_right_are_refused(more: Rig) ->
 
 def test_an_account_that_sees_less_is_no_way_into_a_clone(more: Rig) -> None:
     more.clone.sql("CREATE TABLE more.t (id INT PRIMARY KEY)")
-    wish = CopyWish(tables=(parse_table("more.t"), parse_table("odd")))
+    wish = CopyWish(tables=tuple(parse_table(name, "mysql") for name in ("more.t", "odd")))
     entrance = Entrance(socket=str(more.clone.settings.socket))
     more.clone.sql("REVOKE ALL, GRANT OPTION FROM zcopy@localhost")
     more.clone.sql("GRANT SELECT, SHOW VIEW ON *.* TO zcopy@localhost")

@@ -23,9 +23,10 @@ from zbackup.engines.mongodb.copy.fill import prove
 from zbackup.engines.mongodb.copy.session import MongoCopier, MongoCopy
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server.connection import Connection, PrivilegeMissing
-from zbackup.model.copying import CopiedTable, CopyWish, Difference, Entrance, TableName, parse_table
+from zbackup.model.copying import CopiedTable, CopyWish, Difference, Entrance
 from zbackup.model.errors import DatabaseError, Refused, Taken, VerificationFailed
 from zbackup.model.progress import Silent
+from zbackup.model.table_name import TableName, parse_table
 
 __all__ = ["TestUndoDocuments", "room"]
 
@@ -43,7 +44,12 @@ class Rig:
     @contextmanager
     def session(self, *names: str, **wish: Any) -> Iterator[MongoCopy]:
         copier = self.copier()
-        wanted = CopyWish(tables=tuple(map(parse_table, names)), moment="20260101T000000", clone="c", **wish)
+        wanted = CopyWish(
+            tables=tuple(parse_table(name, "mongodb") for name in names),
+            moment="20260101T000000",
+            clone="c",
+            **wish,
+        )
         with copier.session(Entrance(socket=str(self.clone.settings.socket)), wanted, Silent()) as copying:
             yield copying
 

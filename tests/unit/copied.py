@@ -4,7 +4,8 @@ from typing import Any
 
 from zbackup.cli import copy
 from zbackup.jobs.copy.copy import CopyReport
-from zbackup.model.copying import CopiedTable, CopyPlan, CopyStep, Difference, RowChange, TableName
+from zbackup.model.copying import CopiedTable, CopyPlan, CopyStep, Difference, RowChange
+from zbackup.model.table_name import TableName
 
 ORDERS = TableName("shop", "orders")
 BESIDE = TableName("shop", "orders_restored")

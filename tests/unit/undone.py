@@ -5,8 +5,8 @@ from typing import Any
 from tests.unit.samples import at
 from zbackup.cli import undo
 from zbackup.jobs.undo.undo import UndoReport
-from zbackup.model.copying import TableName
 from zbackup.model.log import Transaction
+from zbackup.model.table_name import TableName
 from zbackup.model.undoing import UndoneTable, UndoPlan
 
 ORDERS = TableName("shop", "orders")

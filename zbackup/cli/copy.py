@@ -10,9 +10,11 @@ from zbackup.cli import completion, tables
 from zbackup.cli.command_context import on_all
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit_incomplete, tell
+from zbackup.jobs.clones.lifecycle import find
 from zbackup.jobs.copy.copy import Confirm, CopyReport, copy
-from zbackup.model.copying import CopiedTable, CopyStep, CopyWish, Difference, TableName, parse_table
+from zbackup.model.copying import CopiedTable, CopyStep, CopyWish, Difference
 from zbackup.model.errors import CopyIncomplete, Declined, UsageError
+from zbackup.model.table_name import TableName, parse_table
 
 HELP = """Copy tables or collections out of a clone, back into production.
 
@@ -103,9 +105,10 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     yes: Yes = False,
 ) -> None:
     with on_all(options, "copy") as contexts:
+        engine = find(contexts, clone)[0].engine_name
         wish = CopyWish(
-            tables=tuple(dict.fromkeys(parse_table(name) for name in names)),
-            into=parse_table(into) if into else None,
+            tables=tuple(dict.fromkeys(parse_table(name, engine) for name in names)),
+            into=parse_table(into, engine) if into else None,
             replace=replace,
             missing=missing,
             changed=changed,

@@ -25,6 +25,7 @@ from zbackup.jobs.restore.search_log import require_all_read, search_log
 from zbackup.model.errors import Refused, UsageError
 from zbackup.model.log_entry import KINDS, Kind, LogEntry, LogFilter, LogRead
 from zbackup.model.moment import FORMS, parse_moment
+from zbackup.model.table_name import parse_table
 from zbackup.model.transaction_name import parse_named
 
 HELP = f"""Show what happened: which transaction did what to which table, and when.
@@ -162,7 +163,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
             _show_rows(options, pager, rows_of(ctx, parse_named(rows)))
             return
         wanted = LogFilter(
-            tables=tuple(_table(name) for name in table or ()),
+            tables=tuple(str(parse_table(name, ctx.engine_name)) for name in table or ()),
             kinds=frozenset(_kind(name) for name in kind or ()),
             since=parse_moment(since, ctx.zone, ctx.clock.now()).at if since else None,
             until=parse_moment(until, ctx.zone, ctx.clock.now()).at if until else None,
@@ -261,12 +262,6 @@ def _show_rows(options: Options, pager: Pager, lines: Iterator[str]) -> None:
         pager.begin()
         if not (print_line({"row": line}) if options.json else say(line)):
             return
-
-
-def _table(name: str) -> str:
-    if not name.strip() or name.startswith("."):
-        raise UsageError(f'--table: "{name}" is no SCHEMA.TABLE')
-    return name.strip()
 
 
 def _kind(name: str) -> Kind:

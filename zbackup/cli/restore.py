@@ -144,7 +144,6 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     addresses = on_member.wished(
         configdb, shard or (), cluster_key, to_timestamp, (port, read_only, as_replica_set, table)
     )
-    wish = restore_copy.wished(table or [], into, missing=missing, changed=changed)
     program = from_address.named(server) if server else None
     elsewhere = Given(
         key=key,
@@ -156,9 +155,10 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         below=below,
     ).of(origin, instance, options, program, private_key or ())
     if elsewhere:
-        _require_together(elsewhere, there=there, copies=wish is not None)
+        _require_together(elsewhere, there=there, copies=bool(table))
     given_with = (program, private_key or ())
     with _context(options, instance, elsewhere, base, given_with) as (ctx, configuration):
+        wish = restore_copy.wished(table or [], into, ctx.engine_name, missing=missing, changed=changed)
         if wish:
             restore_copy.require_possible(ctx, wish)
         source = _source(ctx, origin, elsewhere, there=there, foreign=is_foreign(named_target))

@@ -10,8 +10,9 @@ from zbackup.cli.output import emit, emit_incomplete
 from zbackup.cli.restore_report import Asked, render_report, report_shape
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.restore import RestoreReport
-from zbackup.model.copying import CopyWish, parse_table
+from zbackup.model.copying import CopyWish
 from zbackup.model.errors import UsageError
+from zbackup.model.table_name import parse_table
 
 if TYPE_CHECKING:
     from zbackup.jobs.copy.copy import CopyReport
@@ -36,15 +37,15 @@ Missing = Annotated[
 Changed = Annotated[bool, typer.Option("--changed", help="With --table: put back the rows that differ.")]
 
 
-def wished(names: list[str], into: str, *, missing: bool, changed: bool) -> CopyWish | None:
+def wished(names: list[str], into: str, engine: str, *, missing: bool, changed: bool) -> CopyWish | None:
     """Return the wish to copy tables back; None without --table. Raise UsageError."""
     if not names:
         if into or missing or changed:
             raise UsageError("--into, --missing and --changed are about what --table names")
         return None
     return CopyWish(
-        tables=tuple(dict.fromkeys(map(parse_table, names))),
-        into=parse_table(into) if into else None,
+        tables=tuple(dict.fromkeys(parse_table(name, engine) for name in names)),
+        into=parse_table(into, engine) if into else None,
         missing=missing,
         changed=changed,
     )
@@ -77,7 +78,7 @@ def bring_back(
         what = "local times" if report.recovered.other_zone else "rows"
         ctx.progress.note(
             f"nothing was copied into production, because {what} in {name} may differ from the original's. "
-            f"{name} is kept: check them, then run {command_for(name, wish)}"
+            f"{name} is kept: check them, then run {command_for(ctx, name, wish)}"
         )
         return None
     wish = replace(wish, moment=f"{ctx.clock.now():%Y%m%dT%H%M%S}")

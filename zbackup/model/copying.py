@@ -3,33 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from zbackup.model.errors import UsageError
+from zbackup.model.table_name import TableName
 
 Action = Literal["new", "beside", "replace", "rows", "view"]
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class TableName:
-    """A table, view or collection. `table` is "*" for all that are in the schema (or database)."""
-
-    schema: str
-    table: str
-
-    def __str__(self) -> str:
-        return f"{self.schema}.{self.table}"
-
-    @property
-    def is_schema(self) -> bool:
-        """Tell whether the whole schema is meant."""
-        return self.table == "*"
-
-
-def parse_table(text: str) -> TableName:
-    """A name such as shop.orders, shop.* or shop. Raise UsageError for what is none."""
-    schema, dot, table = text.strip().partition(".")
-    if not schema or (dot and not table) or any(ord(letter) < 32 for letter in text):
-        raise UsageError(f'"{text}" names no table: say SCHEMA.TABLE, or SCHEMA for all of its tables')
-    return TableName(schema, table or "*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Final, Literal, get_args
 
 from zbackup.model.log import Transaction
+from zbackup.model.table_name import EVERY_TABLE, separated
 
 Kind = Literal["ddl", "drop", "truncate", "partition", "insert", "update", "delete"]
 
@@ -16,15 +17,13 @@ KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 So is `partition`: one was dropped, exchanged or made a table, and its rows went with it.
 """
 
-EVERY_TABLE: Final = "*"
-"""In place of a table's name: all those of the schema."""
-
 
 @dataclass(frozen=True, slots=True)
 class Touched:
     """A table (or collection) that a transaction touched, as SCHEMA.TABLE, and what was done to it.
 
-    "shop.*" is all of a schema; "" is no table at all, such as what CREATE USER is about.
+    Names are written as by table_name.joined(): "shop.*" is all of a schema; "" is no table at
+    all, such as what CREATE USER is about.
     """
 
     name: str
@@ -67,7 +66,7 @@ class LogEntry:
 class LogFilter:
     """The filter for transactions that are wanted: all that satisfy every part of it.
 
-    `tables` are SCHEMA.TABLE, or SCHEMA or SCHEMA.* for all of one: any of them, as any of `kinds` if
+    `tables` are names as by table_name.joined(), SCHEMA.* for all of one: any of them, as any of `kinds` if
     some are given. `since` and `until` are commit times, the second not included. `grep` is in the text,
     whatever its case. Nothing up to the position `after` is read. `follows` is where the log in front of
     what is searched ended, "" where nobody knows of any: what lies between was not read, and is told. `ended`
@@ -110,19 +109,19 @@ class LogFilter:
     def _is_named(self, name: str) -> bool:
         whole, schemas = self._names
         name = name.casefold() if self.fold else name
-        schema, _, table = name.partition(".")
+        schema, table = separated(name)
         return name in whole or schema in schemas or (table == EVERY_TABLE and schema in self._schemas)
 
     @cached_property
     def _names(self) -> tuple[frozenset[str], frozenset[str]]:
         """Tables, and schemas of which every table is wanted."""
         wanted = [name.casefold() if self.fold else name for name in self.tables]
-        schemas = {n.removesuffix(f".{EVERY_TABLE}") for n in wanted if "." not in n or n.endswith(".*")}
+        schemas = {schema for schema, table in map(separated, wanted) if table in ("", EVERY_TABLE)}
         return frozenset(wanted), frozenset(schemas)
 
     @cached_property
     def _schemas(self) -> frozenset[str]:
-        return frozenset(name.partition(".")[0] for name in self._names[0])
+        return frozenset(separated(name)[0] for name in self._names[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

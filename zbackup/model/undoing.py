@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from zbackup.model.copying import TableName
 from zbackup.model.errors import ZbackupError
+from zbackup.model.table_name import TableName
 
 
 class ImagesIncomplete(ZbackupError):

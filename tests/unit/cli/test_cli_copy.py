@@ -15,8 +15,9 @@ from zbackup.clock import SystemClock
 from zbackup.jobs.copy import after_restore
 from zbackup.jobs.copy import copy as job
 from zbackup.jobs.copy.copy import CopyReport, require_sensible
-from zbackup.model.copying import CopyWish, Difference, TableName
+from zbackup.model.copying import CopyWish, Difference
 from zbackup.model.errors import Taken, UsageError
+from zbackup.model.table_name import TableName
 
 WISH = CopyWish(tables=(ORDERS,), moment="20260101T000000")
 
@@ -83,7 +84,7 @@ def test_a_clone_whose_copy_fails_is_kept_and_the_command_that_goes_on_is_told(
     said: list[str] = []
     gone: list[str] = []
     telling = SimpleNamespace(note=said.append, phase=lambda *_: None)
-    ctx: Any = SimpleNamespace(everywhere=tuple, progress=telling)
+    ctx: Any = SimpleNamespace(everywhere=tuple, progress=telling, engine_name="mysql")
     monkeypatch.setattr(after_restore, "destroy", lambda _, name: gone.append(name))
 
     def copied(found: CopyReport | Exception) -> None:
@@ -106,7 +107,9 @@ def test_a_clone_whose_copy_fails_is_kept_and_the_command_that_goes_on_is_told(
 
 def test_nothing_is_copied_where_local_times_may_be_others(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    ctx: Any = SimpleNamespace(progress=SimpleNamespace(note=said.append), clock=SystemClock())
+    ctx: Any = SimpleNamespace(
+        progress=SimpleNamespace(note=said.append), clock=SystemClock(), engine_name="mysql"
+    )
     monkeypatch.setattr(after_restore, "copy_and_destroy", lambda *_: DONE)
     recovered = SimpleNamespace(other_zone="", other_settings="")
     report: Any = SimpleNamespace(recovered=recovered, clone=SimpleNamespace(name="good"))

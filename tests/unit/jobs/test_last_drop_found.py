@@ -63,6 +63,7 @@ class Log:
             Context,
             SimpleNamespace(
                 instance="shop",
+                engine_name="mysql" if reads_files else "mongodb",
                 log_search=files if reads_files else server,
                 progress=progress,
                 zone=ZoneInfo("UTC"),
@@ -160,7 +161,7 @@ def test_none_is_found_and_what_else_there_was_is_said() -> None:
 
 @pytest.mark.parametrize("table", ["orders", "shop.", ".orders"])
 def test_a_table_is_named_with_its_schema(table: str) -> None:
-    with pytest.raises(UsageError, match=r"is no SCHEMA.TABLE"):
+    with pytest.raises(UsageError, match=r"SCHEMA.TABLE"):
         Log(DROP, END).last(table)
 
 

@@ -48,7 +48,12 @@ def ctx(monkeypatch: pytest.MonkeyPatch) -> Context:
     progress = SimpleNamespace(note=lambda _: None, phase=lambda *_: None)
     reader = Reader()
     made_of = SimpleNamespace(
-        instance="shop", catalog=lambda: catalog, log_reader=reader, log_search=reader, progress=progress
+        instance="shop",
+        engine_name="mysql",
+        catalog=lambda: catalog,
+        log_reader=reader,
+        log_search=reader,
+        progress=progress,
     )
     return cast(Context, made_of)
 

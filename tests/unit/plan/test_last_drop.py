@@ -173,3 +173,15 @@ def test_where_nothing_is_dropped_that_was_not_there_a_drop_of_the_table_is_enou
         seen = LastDrop("shop.orders", "drop", only_of_what_was_there=sure)
         seen.saw(entry(1, event))
         assert seen.ended_file() is (settled and sure)
+
+
+@pytest.mark.parametrize(
+    ("gone", "found"), [("`my.db`.*", True), ("`my.db`.orders", True), ("my.*", False), ("my.db", False)]
+)
+def test_a_schema_with_a_dot_is_told_from_another(gone: str, found: bool) -> None:
+    seen = LastDrop("`my.db`.orders", "drop", only_of_what_was_there=True)
+    done = Transaction(start="binlog.000001:4", end="", committed=at(1))
+    touched = (Touched(gone, ("ddl", "drop")),)
+    seen.saw(LogEntry(transaction=done, tables=touched, events=1, size=1))
+    seen.ended_file()
+    assert (seen.found is not None) == found

@@ -22,7 +22,7 @@ def copy_and_destroy(ctx: Context, name: str, wish: CopyWish, confirm: Confirm |
     said how to go on.
     """
     contexts = ctx.everywhere()
-    again = command_for(name, wish)
+    again = command_for(ctx, name, wish)
     kept = f"the clone {name} is kept: {again} goes on, zbackup clone destroy {name} removes it"
     try:
         report = copy(contexts, name, wish, confirm)
@@ -37,8 +37,10 @@ def copy_and_destroy(ctx: Context, name: str, wish: CopyWish, confirm: Confirm |
     return report
 
 
-def command_for(name: str, wish: CopyWish) -> str:
+def command_for(ctx: Context, name: str, wish: CopyWish) -> str:
     """Return the command that wishes the same of the clone."""
-    into = ("--into", str(wish.into)) if wish.into else ()
+    engine = ctx.engine_name
+    into = ("--into", wish.into.typed(engine)) if wish.into else ()
+    tables = (each.typed(engine) for each in wish.tables)
     given = [*(["--missing"] if wish.missing else []), *(["--changed"] if wish.changed else [])]
-    return shlex.join(("zbackup", "copy", name, *map(str, wish.tables), *into, *given))
+    return shlex.join(("zbackup", "copy", name, *tables, *into, *given))

@@ -11,6 +11,7 @@ from zbackup.model.errors import NotFound, UsageError, ZbackupError
 from zbackup.model.log import ClusterTime
 from zbackup.model.log_entry import Kind, LogEntry, LogFilter
 from zbackup.model.moment import local_text
+from zbackup.model.table_name import EVERY_TABLE, TableName, parse_table, separated
 from zbackup.model.target import RestoreTarget
 from zbackup.model.transaction_name import parse_transaction
 from zbackup.plan.recovery.last_drop import LastDrop
@@ -19,15 +20,18 @@ DEFINED: frozenset[Kind] = frozenset({"ddl", "drop", "truncate"})
 ANY: frozenset[Kind] = frozenset()
 
 
-def find_last_drop(ctx: Context, source: Source, table: str, kind: Kind) -> LogEntry:
-    """The last transaction in the log that did this to SCHEMA.TABLE when there was something to do it to.
+def find_last_drop(ctx: Context, source: Source, typed: str, kind: Kind) -> LogEntry:
+    """The last transaction in the log that did this to a table when there was something to do it to.
 
-    The newest files are read first, and none behind the one that tells. A later change of the table's
-    definition is told of. Raise NotFound, naming the last other change of the table's definition, when there
-    is none; what require_all_read() raises when one may be where the log could not be read, with the way out.
+    `typed` is the table's name as people type it. The newest files are read first, and none behind the one
+    that tells. A later change of the table's definition is told of. Raise NotFound, naming the last other
+    change of the table's definition, when there is none; what require_all_read() raises when one may be where
+    the log could not be read, with the way out.
     """
-    if not all(table.partition(".")):
-        raise UsageError(f'"{table}" is no SCHEMA.TABLE, such as shop.orders')
+    name = parse_table(typed, ctx.engine_name)
+    if name.is_schema and not typed.strip().endswith(EVERY_TABLE):
+        raise UsageError(f'"{typed}" is no SCHEMA.TABLE, such as shop.orders')
+    table, look = str(name), shlex.join(("zbackup", "log", "--table", name.typed(ctx.engine_name)))
     # An oplog has no drop of a collection that was not there: its documents need not be looked at.
     sure = isinstance(ctx.log_search, ServerSearch)
     seen = _walk(ctx, source, LastDrop(table, kind, only_of_what_was_there=sure), DEFINED if sure else ANY)
@@ -38,11 +42,11 @@ def find_last_drop(ctx: Context, source: Source, table: str, kind: Kind) -> LogE
         if seen.renamed is not None:
             entry, new = seen.renamed
             hint = f"; it got the name {new} {_words(ctx, entry)}: ask for that one, or restore --before it"
-        raise NotFound(f"no {kind} of {table} is in the log{hint}: see zbackup log --table {table}")
+        raise NotFound(f"no {kind} of {table} is in the log{hint}: see {look}")
     if seen.defined is not None and seen.defined != seen.found:
         ctx.progress.note(
             f"the definition of {table} was changed again after this {kind}, the last time "
-            f"{_words(ctx, seen.defined)}: see zbackup log --table {table}"
+            f"{_words(ctx, seen.defined)}: see {look}"
         )
     return seen.found
 
@@ -85,18 +89,19 @@ def _by_hand(ctx: Context, source: Source, seen: LastDrop) -> str:
 
     server = isinstance(ctx.log_search, ServerSearch)
     name = "--to-timestamp SECONDS,INC" if server else "--before TRANSACTION"
+    table = TableName(*separated(seen.table)).typed(ctx.engine_name)
     doubt = f"whether that holds a later {seen.kind} nobody can tell"
     there: tuple[str, ...] = ()
     if isinstance(source, DestinationSource):
         if source.address:
             # No other command looks into log there, as there is no configuration.
-            option = shlex.join((f"--before-{seen.kind}", seen.table))
+            option = shlex.join((f"--before-{seen.kind}", table))
             return f"{doubt}. If you know which is meant, repeat this command with {name} instead of {option}"
         there = (source.destination.name,)
     look = ("zbackup", "log", ctx.instance, *(("--at", *there) if there else ()))
     then = ("zbackup", "restore", ctx.instance, *(("--from", *there) if there else ()))
     return (
         f"{doubt}. See what was read: "
-        f"{shlex.join((*look, '--table', seen.table, '--kind', seen.kind))}, and name the one that is meant: "
+        f"{shlex.join((*look, '--table', table, '--kind', seen.kind))}, and name the one that is meant: "
         f"{shlex.join(then)} {name}"
     )

@@ -4,6 +4,7 @@ It goes by the log's row images. Where these are not whole, and of MongoDB, whos
 clone that is restored to just before the transaction tells the rest.
 """
 
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from zoneinfo import ZoneInfo
@@ -87,7 +88,7 @@ def undo(
     try:
         report = _whole(ctx, work)
     except ImagesIncomplete as why:
-        tables = " ".join(f"--table {table}" for table in why.tables)
+        tables = " ".join(f"--table {shlex.quote(str(each))}" for each in why.tables)
         option = "--to-timestamp" if isinstance(name, ClusterTime) else "--before"
         raise Refused(
             f"{why}: zbackup restore {ctx.instance} {option} {name} {tables} --missing --changed puts back "

@@ -7,7 +7,8 @@ table got, left nothing to drop before it. Some logs hold no drop of what was no
 
 from collections.abc import Iterable
 
-from zbackup.model.log_entry import EVERY_TABLE, Kind, LogEntry, Touched
+from zbackup.model.log_entry import Kind, LogEntry, Touched
+from zbackup.model.table_name import EVERY_TABLE, joined, separated
 
 
 class LastDrop:
@@ -80,7 +81,7 @@ class LastDrop:
 
     def _done(self, entry: LogEntry) -> tuple[set[Kind], set[Kind]]:
         """Return what was done to the table, or to tables of the schema; and to the schema as a whole."""
-        everything = f"{self.table.partition('.')[0]}.{EVERY_TABLE}"
+        everything = joined(separated(self.table)[0], EVERY_TABLE)
         touched = [t for t in entry.tables if self._is_meant(t.name, everything)]
         if not touched:
             # It was found although it is written otherwise, so it is one there.

@@ -19,6 +19,7 @@ from zbackup.engines.mysql.binlog.reader import begun
 from zbackup.engines.mysql.binlog.search_by_filter import search
 from zbackup.engines.mysql.binlog.transaction_events import transaction_events
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
+from zbackup.model.table_name import separated
 
 SECOND = 1_700_000_000_000_000
 
@@ -37,7 +38,7 @@ def group(builder: Builder, *changes: tuple[int, str]) -> bytes:
     start = len(builder.data)
     builder.query(b"BEGIN")
     for number, (kind, name) in enumerate(changes, 7):
-        builder.event(events.TABLE_MAP, table_map(number, *name.split(".")))
+        builder.event(events.TABLE_MAP, table_map(number, *separated(name)))
         builder.event(kind, rows(number))
     builder.xid()
     made = bytes(builder.data[start:])
@@ -66,7 +67,7 @@ def transaction(builder: Builder, number: int, *changes: tuple[int, str], packed
         return
     builder.query(b"BEGIN")
     for ident, (kind, name) in enumerate(changes, 7):
-        builder.event(events.TABLE_MAP, table_map(ident, *name.split(".")))
+        builder.event(events.TABLE_MAP, table_map(ident, *separated(name)))
         builder.event(kind, rows(ident))
     builder.xid()
 
@@ -336,3 +337,24 @@ def test_a_name_is_read_as_its_session_wrote_it(tmp_path: Path, collation: int, 
     path.write_bytes(builder.data)
     [entry] = found(path, tables=(f"shop.{name}",))
     assert [touched.name for touched in entry.tables] == [f"shop.{name}"]
+
+
+@pytest.mark.parametrize(
+    ("table", "numbers"),
+    [
+        ("`my.db`.ta`ble x", [1, 3, 4, 5]),
+        ("`my.db`.*", [1, 3, 4, 5]),
+        ("my.db", [2]),
+        ("my.*", [2]),
+        ("my.db.ta`ble x", []),
+    ],
+)
+def test_names_with_dots_quotes_and_blanks(tmp_path: Path, table: str, numbers: list[int]) -> None:
+    builder, path = Builder(), tmp_path / "binlog.000001"
+    transaction(builder, 1, (30, "`my.db`.ta`ble x"), (30, "shop.orders"))
+    transaction(builder, 2, (30, "my.db"), (30, "shop.orders"))
+    statement(builder, 3, b"TRUNCATE TABLE `my.db`.`ta``ble x`")
+    statement(builder, 4, b"DROP TABLE shop.orders, `my.db` . `ta``ble x`")
+    statement(builder, 5, b"DROP DATABASE `my.db`")
+    path.write_bytes(builder.data)
+    assert [int(e.transaction.gtid.rpartition(":")[2]) for e in found(path, tables=(table,))] == numbers

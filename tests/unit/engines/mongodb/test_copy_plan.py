@@ -22,8 +22,9 @@ from zbackup.engines.mongodb.copy.collections import (
 from zbackup.engines.mongodb.copy.compare import condition
 from zbackup.engines.mongodb.copy.fill import member_lag
 from zbackup.engines.mongodb.copy.plan_collection import CollectionJob, commands, in_order, work_name
-from zbackup.model.copying import CopyStep, CopyWish, TableName
+from zbackup.model.copying import CopyStep, CopyWish
 from zbackup.model.errors import Refused
+from zbackup.model.table_name import TableName
 
 DOCS, WORK = TableName("shop", "docs"), TableName("shop", "zbackup_copy_1")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

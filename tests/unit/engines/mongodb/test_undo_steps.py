@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.examples import examples
 from zbackup.engines.mongodb.undo.images import Step, steps
 from zbackup.engines.mongodb.undo.put_back import command, judge, portions, statement
-from zbackup.model.copying import TableName
+from zbackup.model.table_name import TableName
 
 DOCS = TableName("shop", "docs")
 KEYS = st.sampled_from([1, 2, 3])

@@ -10,8 +10,9 @@ from zbackup.engines.mysql.copy.compare import Pair, Tally, insert_lacking
 from zbackup.engines.mysql.copy.ends import Ends
 from zbackup.engines.mysql.copy.job import TableJob
 from zbackup.engines.mysql.copy.tables import Column, Table
-from zbackup.model.copying import CopyStep, TableName
+from zbackup.model.copying import CopyStep
 from zbackup.model.progress import Silent
+from zbackup.model.table_name import TableName
 
 
 @dataclass

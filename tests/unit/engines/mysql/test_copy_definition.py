@@ -19,8 +19,8 @@ from zbackup.engines.mysql.copy.definition import (
 from zbackup.engines.mysql.copy.stored_text import trigger_on, view_named
 from zbackup.engines.mysql.sql.lexer import string_value, tokens
 from zbackup.engines.mysql.sql.quoting import identifier, literal, qualified
-from zbackup.model.copying import TableName, parse_table
-from zbackup.model.errors import Refused, UsageError
+from zbackup.model.errors import Refused
+from zbackup.model.table_name import TableName
 
 SHOWN = """CREATE TABLE `we``ird` (
   `id` int NOT NULL COMMENT 'CONSTRAINT `x` FOREIGN KEY (a), ) ENGINE',
@@ -296,12 +296,3 @@ def test_a_view_that_is_not_understood_is_refused(wrong: str) -> None:
 def test_the_next_number_of_a_table() -> None:
     assert counter(SHOWN) == 1
     assert counter(SHOWN.replace("ENGINE=InnoDB D", "ENGINE=InnoDB AUTO_INCREMENT=77 D")) == 77
-
-
-def test_names_of_tables() -> None:
-    assert parse_table("shop.orders") == TableName("shop", "orders")
-    assert parse_table("shop") == parse_table("shop.*") == TableName("shop", "*")
-    assert str(parse_table("docs.a.b")) == "docs.a.b"
-    for wrong in ("", ".", "shop.", ".orders", "a\nb.c"):
-        with pytest.raises(UsageError):
-            parse_table(wrong)

@@ -7,8 +7,8 @@ import pytest
 from zbackup.engines.mysql.copy.encryption import make, require_keys
 from zbackup.engines.mysql.copy.tables import Table, read_table
 from zbackup.engines.mysql.server.connection import PrivilegeMissing, StatementFailed
-from zbackup.model.copying import TableName
 from zbackup.model.errors import Refused
+from zbackup.model.table_name import TableName
 
 MYSQL, MARIADB = "9.7.0", "11.8.3-MariaDB"
 NAME = TableName("shop", "secret")

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from zbackup.engines.mysql.copy.job import TableJob, parents_first
 from zbackup.engines.mysql.copy.tables import Table
-from zbackup.model.copying import CopyStep, TableName
+from zbackup.model.copying import CopyStep
+from zbackup.model.table_name import TableName
 
 
 def job(number: int, parents: frozenset[int]) -> TableJob:

@@ -11,7 +11,8 @@ from zbackup.engines.mysql.copy.plan_table import together
 from zbackup.engines.mysql.copy.same_definition import differences
 from zbackup.engines.mysql.copy.tables import Column, ForeignKey, Table
 from zbackup.engines.mysql.sql.lexer import tokens
-from zbackup.model.copying import CopyStep, TableName
+from zbackup.model.copying import CopyStep
+from zbackup.model.table_name import TableName
 
 NAME, WORK, PARENT = TableName("s", "we`ird"), TableName("s", "zbackup_copy_1"), TableName("s", "parent")
 KEY = "  KEY `toparent` (`pid`),\n"

@@ -13,8 +13,8 @@ from zbackup.engines.mysql.copy import lacking, made_lines, statements, tables
 from zbackup.engines.mysql.copy.insert_rows import BATCH_BYTES, BATCH_ROWS, batches
 from zbackup.engines.mysql.copy.tables import Column, Table
 from zbackup.engines.mysql.server.connection import Row
-from zbackup.model.copying import TableName
 from zbackup.model.errors import Refused, VerificationFailed
+from zbackup.model.table_name import TableName
 
 NUMBER = Column(name="n", type="bigint", data_type="bigint")
 OTHER = Column(name="o`", type="int", data_type="int")

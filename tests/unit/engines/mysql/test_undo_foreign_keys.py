@@ -22,7 +22,7 @@ from zbackup.engines.mysql.undo.foreign_keys import (
     troubled,
 )
 from zbackup.engines.mysql.undo.net_change import Step
-from zbackup.model.copying import TableName
+from zbackup.model.table_name import TableName
 
 NAMES = [TableName("s", f"t{n}") for n in range(2)]
 RULES = ("CASCADE", "SET NULL", "RESTRICT", "NO ACTION")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.unit.examples import examples
 from zbackup.engines.mysql.undo.changes import UNKNOWN, Change, Row
 from zbackup.engines.mysql.undo.net_change import Key, NetChange, Step, in_turn
-from zbackup.model.copying import TableName
+from zbackup.model.table_name import TableName
 from zbackup.model.undoing import ImagesIncomplete
 
 TABLE, OTHER = TableName("shop", "orders"), TableName("shop", "lines")

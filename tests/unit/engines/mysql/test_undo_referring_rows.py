@@ -10,7 +10,7 @@ from zbackup.engines.mysql.undo.foreign_keys import orphaned
 from zbackup.engines.mysql.undo.net_change import Step
 from zbackup.engines.mysql.undo.referring_rows import ReferringRows, RowsGiven, row_id
 from zbackup.engines.mysql.undo.tables import Target
-from zbackup.model.copying import TableName
+from zbackup.model.table_name import TableName
 
 PARENT, CHILD = TableName("s", "currency"), TableName("s", "price")
 

@@ -17,8 +17,8 @@ from zbackup.engines.mysql.undo.changes import UNKNOWN
 from zbackup.engines.mysql.undo.json_binary import UNTELLABLE, json_text
 from zbackup.engines.mysql.undo.net_change import Step
 from zbackup.engines.mysql.undo.values import Logged, decimal_text, reader_of
-from zbackup.model.copying import TableName
 from zbackup.model.errors import Refused, VerificationFailed
+from zbackup.model.table_name import TableName
 
 
 def column(type: str, charset: str = "", name: str = "c") -> Column:

@@ -20,7 +20,7 @@ from zbackup.engines.mysql.sql.lexer import string_value, tokens
 from zbackup.engines.mysql.undo import reverse
 from zbackup.engines.mysql.undo.net_change import Step
 from zbackup.model.cloning import Login
-from zbackup.model.copying import TableName
+from zbackup.model.table_name import TableName
 
 Given = Sequence[str]
 """A schema, a table, two columns, an index and a value."""

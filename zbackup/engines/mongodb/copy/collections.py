@@ -13,8 +13,8 @@ from bson import Timestamp
 from bson.raw_bson import RawBSONDocument
 
 from zbackup.engines.mongodb.server.connection import Connection, Document
-from zbackup.model.copying import TableName
 from zbackup.model.errors import Refused
+from zbackup.model.table_name import TableName
 
 BATCH_BYTES = 4 << 20
 BATCH_DOCUMENTS = 1000

@@ -13,9 +13,9 @@ from bson.raw_bson import RawBSONDocument
 from zbackup.engines.mongodb.copy import collections
 from zbackup.engines.mongodb.copy.plan_collection import CollectionJob, Sides
 from zbackup.engines.mongodb.server.connection import CommandRefused, Connection, Document, PrivilegeMissing
-from zbackup.model.copying import TableName
 from zbackup.model.errors import DatabaseError, Refused, VerificationFailed
 from zbackup.model.progress import Progress
+from zbackup.model.table_name import TableName
 
 MAJORITY = {"w": "majority", "wtimeout": 60_000}
 WRITE_LIMIT_S = 600

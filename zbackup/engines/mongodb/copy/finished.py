@@ -12,7 +12,8 @@ from zbackup.engines.mongodb.copy import collections
 from zbackup.engines.mongodb.copy.fill import Writer, filled
 from zbackup.engines.mongodb.copy.plan_collection import WORK, CollectionJob, Sides, action_of, work_name
 from zbackup.engines.mongodb.server.connection import Connection
-from zbackup.model.copying import CopyStep, CopyWish, TableName
+from zbackup.model.copying import CopyStep, CopyWish
+from zbackup.model.table_name import TableName
 
 Note = Mapping[str, Any]
 

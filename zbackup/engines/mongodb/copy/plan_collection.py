@@ -10,8 +10,9 @@ from bson import json_util
 from zbackup.engines.mongodb.copy import collections
 from zbackup.engines.mongodb.copy.collections import Collection
 from zbackup.engines.mongodb.server.connection import Connection
-from zbackup.model.copying import Action, CopyStep, CopyWish, TableName
+from zbackup.model.copying import Action, CopyStep, CopyWish
 from zbackup.model.errors import NotFound, Refused, Taken
+from zbackup.model.table_name import TableName
 
 WORK = "zbackup_copy_"
 READ_BY = ("viewOn", "from", "coll", "$unionWith")

@@ -19,9 +19,10 @@ from zbackup.engines.mongodb.copy.finished import (
 from zbackup.engines.mongodb.copy.plan_collection import CollectionJob, Sides, in_order, plan_collection
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server.connection import Connection, LoginRefused, PrivilegeMissing, connect
-from zbackup.model.copying import CopiedTable, CopyPlan, CopyStep, CopyWish, Difference, Entrance, TableName
+from zbackup.model.copying import CopiedTable, CopyPlan, CopyStep, CopyWish, Difference, Entrance
 from zbackup.model.errors import NotFound, Refused, UsageError
 from zbackup.model.progress import Progress
+from zbackup.model.table_name import TableName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

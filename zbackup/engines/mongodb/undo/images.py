@@ -15,9 +15,9 @@ from zbackup.engines.mongodb.copy import collections
 from zbackup.engines.mongodb.optime import OpTime
 from zbackup.engines.mongodb.server.connection import CommandRefused, Connection
 from zbackup.engines.mongodb.undo.logged import Write
-from zbackup.model.copying import TableName
 from zbackup.model.errors import Refused, VerificationFailed
 from zbackup.model.log import Transaction
+from zbackup.model.table_name import TableName
 from zbackup.model.undoing import ImagesIncomplete
 
 APPLY_BYTES: Final = 8 << 20

@@ -18,9 +18,9 @@ from zbackup.engines.mongodb.oplog.oplog_entry import describe, transaction, wal
 from zbackup.engines.mongodb.optime import OPLOG, OpTime
 from zbackup.engines.mongodb.server.connection import Connection
 from zbackup.engines.mongodb.server.transacted import RAW
-from zbackup.model.copying import TableName
 from zbackup.model.errors import NotRecoverable, Refused
 from zbackup.model.log import ClusterTime, Transaction
+from zbackup.model.table_name import TableName
 
 _WRITES: Final = frozenset({"i", "u", "d"})
 _SERVERS_OWN: Final = ("admin", "config", "local")

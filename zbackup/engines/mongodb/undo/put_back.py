@@ -17,8 +17,8 @@ from zbackup.engines.mongodb.copy.fill import Writer, replacement, unaltered
 from zbackup.engines.mongodb.server.connection import CommandRefused, Connection
 from zbackup.engines.mongodb.server.transacted import Transacted
 from zbackup.engines.mongodb.undo.images import DocumentKey, Step, read
-from zbackup.model.copying import TableName
 from zbackup.model.errors import VerificationFailed, ZbackupError
+from zbackup.model.table_name import TableName
 from zbackup.model.undoing import UndoneTable
 
 PORTION: Final = 1000

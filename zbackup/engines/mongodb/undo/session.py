@@ -22,10 +22,11 @@ from zbackup.engines.mongodb.undo.put_back import (
     statement,
 )
 from zbackup.model.backup import BackupFiles
-from zbackup.model.copying import Entrance, TableName
+from zbackup.model.copying import Entrance
 from zbackup.model.errors import Refused
 from zbackup.model.log import ClusterTime, Transaction
 from zbackup.model.progress import Progress
+from zbackup.model.table_name import TableName
 from zbackup.model.undoing import ImagesIncomplete, UndoneTable, UndoPlan, UndoWish
 
 MOST_DOCUMENTS: Final = 500_000

@@ -29,6 +29,7 @@ from zbackup.engines.mysql.sql.shown import LONGEST as _SHOWN
 from zbackup.engines.mysql.sql.shown import shown
 from zbackup.model.log import Transaction
 from zbackup.model.log_entry import KINDS, Kind, LogEntry, Touched
+from zbackup.model.table_name import joined
 
 _MASKS: Final = {kind: 1 << number for number, kind in enumerate(KINDS)}
 _KINDS_OF: Final = [tuple(k for k in KINDS if _MASKS[k] & mask) for mask in range(1 << len(KINDS))]
@@ -185,7 +186,7 @@ def _new_name(key: bytes, data: Buffer, event: tuple[int, int], trailer: int) ->
     schema, second = read_name(key, 0)
     if len(_names) > _MOST_NAMES:
         _names.clear()
-    _names[key] = name = f"{schema}.{read_name(key, second)[0]}"
+    _names[key] = name = joined(schema, read_name(key, second)[0])
     return name
 
 

@@ -22,6 +22,7 @@ from zbackup.engines.mysql.binlog.reader import describe, microseconds, opened
 from zbackup.engines.mysql.binlog.scan import Scanner
 from zbackup.engines.mysql.binlog.span_memory import Span
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Told, Touched, nobody
+from zbackup.model.table_name import EVERY_TABLE, separated
 from zbackup.proc import secure_files
 
 TOLD_EVERY: Final = 1 << 22
@@ -150,11 +151,12 @@ class _Suspicion:
 
     def __init__(self, scanner: Scanner, wanted: LogFilter) -> None:
         self._data = scanner.data
-        names = {name.removesuffix(".*").partition(".")[::2] for name in wanted.tables}
-        self._finders = [Finder(self._data, (table or schema).encode()) for schema, table in names]
+        pairs = map(separated, wanted.tables)
+        names = {schema if table in ("", EVERY_TABLE) else table for schema, table in pairs}
+        self._finders = [Finder(self._data, name.encode()) for name in names]
         self._next = -1
         self._servers: set[bytes] | None = set() if is_mariadb(scanner) else None
-        plain = all(name.isascii() and "`" not in name and '"' not in name for name in wanted.tables)
+        plain = all(name.isascii() and "`" not in name and '"' not in name for name in names)
         self.raised: Callable[[Span], bool] = (
             self._raised if wanted.tables and plain and not wanted.fold else _always
         )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from zbackup.model.log_entry import Kind
+from zbackup.model.table_name import EVERY_TABLE, joined
 
 LONGEST: Final = 1 << 16
 """Bytes of a statement that are looked at: its tables are named at its beginning."""
@@ -200,8 +201,8 @@ def _qualified(tokens: Sequence[Token], at: int, schema: str) -> tuple[str, int]
     if at >= len(tokens) or not tokens[at].name:
         return "", at
     if at + 2 < len(tokens) and tokens[at + 1].word == "." and (table := tokens[at + 2].name):
-        return f"{tokens[at].name}.{table}", at + 3
-    return f"{schema}.{tokens[at].name}", at + 1
+        return joined(tokens[at].name, table), at + 3
+    return joined(schema, tokens[at].name), at + 1
 
 
 def _definition(found: Statement, tokens: Sequence[Token], schema: str) -> None:
@@ -241,7 +242,7 @@ def _schema(found: Statement, tokens: Sequence[Token], at: int, what: tuple[str,
     schema, gone = what
     at = _behind_options(tokens, at)
     name = tokens[at].name if at < len(tokens) else ""
-    found.add(f"{name or schema}.*", DROP if gone else DDL)
+    found.add(joined(name or schema, EVERY_TABLE), DROP if gone else DDL)
 
 
 def _tables(found: Statement, tokens: Sequence[Token], at: int, what: tuple[str, bool]) -> None:

@@ -8,8 +8,8 @@ standard's tables show those alone of tables on which the account has a privileg
 from zbackup.engines.mysql.copy import tables
 from zbackup.engines.mysql.copy.sides import Sides
 from zbackup.engines.mysql.server.connection import Connection
-from zbackup.model.copying import TableName
 from zbackup.model.errors import Refused
+from zbackup.model.table_name import TableName
 
 
 def require_unattached(sides: Sides, name: TableName) -> None:

@@ -14,8 +14,8 @@ from zbackup.engines.mysql.copy.statements import SETTINGS
 from zbackup.engines.mysql.copy.stored_text import StoredText
 from zbackup.engines.mysql.copy.tables import quoted_name
 from zbackup.engines.mysql.server.connection import RowConnection
-from zbackup.model.copying import TableName
 from zbackup.model.errors import Refused
+from zbackup.model.table_name import TableName
 
 # Where the answer has the text, its character set, the collation, and the SQL mode.
 _COLUMNS: dict[str, tuple[int, ...]] = {"TRIGGER": (2, 3, 4, 1), "VIEW": (1, 2, 3)}

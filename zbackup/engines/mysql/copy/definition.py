@@ -12,8 +12,8 @@ from typing import Final
 from zbackup.engines.mysql.copy.tables import quoted_name
 from zbackup.engines.mysql.sql.lexer import Token, tokens
 from zbackup.engines.mysql.sql.quoting import identifier
-from zbackup.model.copying import TableName
 from zbackup.model.errors import Refused
+from zbackup.model.table_name import TableName
 
 _KINDS_OF_KEY: Final = frozenset({"UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR"})
 _OF_ITEMS: Final = frozenset({"PRIMARY", "KEY", "CONSTRAINT", "CHECK", "PERIOD"}) | _KINDS_OF_KEY

@@ -9,8 +9,8 @@ from zbackup.engines.mysql.copy.job import TableJob
 from zbackup.engines.mysql.copy.load_rows import Filled, load_rows
 from zbackup.engines.mysql.copy.tables import Column, Table, quoted_name
 from zbackup.engines.mysql.server.connection import Row, RowConnection
-from zbackup.model.copying import TableName
 from zbackup.model.errors import VerificationFailed
+from zbackup.model.table_name import TableName
 
 COMPARED_ROWS = 20_000
 

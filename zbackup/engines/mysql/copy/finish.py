@@ -16,9 +16,9 @@ from zbackup.engines.mysql.copy.sides import Sides
 from zbackup.engines.mysql.copy.tables import ForeignKey, quoted_name
 from zbackup.engines.mysql.server.connection import Connection, StatementFailed
 from zbackup.engines.mysql.sql.quoting import identifier
-from zbackup.model.copying import TableName
 from zbackup.model.errors import DatabaseError, Refused
 from zbackup.model.progress import Progress
+from zbackup.model.table_name import TableName
 
 RENAME_TRIES = 12
 PAUSE_S = 5.0

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from zbackup.engines.mysql.copy.creation import Creation
 from zbackup.engines.mysql.copy.definition import Definition, DefinitionPiece, Key, add_foreign_key
 from zbackup.engines.mysql.copy.tables import ForeignKey, Table
-from zbackup.model.copying import CopyStep, TableName
+from zbackup.model.copying import CopyStep
+from zbackup.model.table_name import TableName
 
 LONGEST_NAME = 64
 

@@ -10,7 +10,7 @@ from zbackup.engines.mysql.copy.insert_rows import BATCH_ROWS
 from zbackup.engines.mysql.copy.job import TableJob
 from zbackup.engines.mysql.copy.tables import Column, quoted_name
 from zbackup.engines.mysql.server.connection import Row
-from zbackup.model.copying import TableName
+from zbackup.model.table_name import TableName
 
 MOST_REMEMBERED = 64 << 20
 """Bytes of keys, of all tables. Where there are more, they are looked for once more."""

@@ -17,7 +17,7 @@ from zbackup.engines.mysql.copy import statements
 from zbackup.engines.mysql.copy.tables import GEOMETRY, Column, Table, quoted_name
 from zbackup.engines.mysql.server.connection import Connection, Row
 from zbackup.engines.mysql.sql.quoting import identifier
-from zbackup.model.copying import TableName
+from zbackup.model.table_name import TableName
 
 LONGEST = 16 << 20
 """Bytes of lines at a time. A server cuts what is longer, and its rows are written as statements."""

@@ -8,7 +8,8 @@ import hashlib
 
 from zbackup.engines.mysql.copy.tables import quoted_name
 from zbackup.engines.mysql.server.connection import Connection
-from zbackup.model.copying import CopyWish, TableName
+from zbackup.model.copying import CopyWish
+from zbackup.model.table_name import TableName
 
 _BEFORE, _AFTER = "zbackup_copy_naming_", "zbackup_copy_named_"
 

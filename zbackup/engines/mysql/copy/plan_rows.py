@@ -7,8 +7,9 @@ from zbackup.engines.mysql.copy.job import TableJob
 from zbackup.engines.mysql.copy.sides import Sides
 from zbackup.engines.mysql.copy.tables import Table, quoted_name
 from zbackup.engines.mysql.sql.quoting import identifier
-from zbackup.model.copying import CopyStep, CopyWish, TableName
+from zbackup.model.copying import CopyStep, CopyWish
 from zbackup.model.errors import NotFound, Refused
+from zbackup.model.table_name import TableName
 
 
 def plan_rows(sides: Sides, wish: CopyWish, table: Table, into: TableName, there: Table | None) -> TableJob:

@@ -26,8 +26,9 @@ from zbackup.engines.mysql.copy.statements import loses_types
 from zbackup.engines.mysql.copy.stored_text import StoredText, trigger_on, view_named
 from zbackup.engines.mysql.copy.tables import ForeignKey, Table, quoted_name
 from zbackup.engines.mysql.sql.quoting import identifier
-from zbackup.model.copying import Action, CopyStep, CopyWish, TableName
+from zbackup.model.copying import Action, CopyStep, CopyWish
 from zbackup.model.errors import NotFound, Refused, Taken, UsageError
+from zbackup.model.table_name import TableName
 
 WORK = "zbackup_copy_"
 KEYS_LATER_BYTES = 2 << 30

@@ -17,8 +17,8 @@ from zbackup.engines.mysql.copy.definition import (
 )
 from zbackup.engines.mysql.copy.job import TableJob
 from zbackup.engines.mysql.copy.sides import Sides
-from zbackup.model.copying import TableName
 from zbackup.model.errors import Refused
+from zbackup.model.table_name import TableName
 
 Said = tuple[str, ...]
 

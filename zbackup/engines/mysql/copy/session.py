@@ -34,9 +34,10 @@ from zbackup.engines.mysql.server.connection import (
     connect_rows,
 )
 from zbackup.engines.mysql.sql.quoting import identifier
-from zbackup.model.copying import CopiedTable, CopyPlan, CopyStep, CopyWish, Difference, Entrance, TableName
+from zbackup.model.copying import CopiedTable, CopyPlan, CopyStep, CopyWish, Difference, Entrance
 from zbackup.model.errors import NotFound, Refused, UsageError, VerificationFailed
 from zbackup.model.progress import Progress
+from zbackup.model.table_name import TableName
 
 # Without it the snapshot below is none.
 ONE_VIEW_FOR_ALL = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from zbackup.engines.mysql.copy.tables import GEOMETRY, Column, Table, quoted_name
 from zbackup.engines.mysql.server.connection import Row
 from zbackup.engines.mysql.sql.quoting import byte_literal, identifier
-from zbackup.model.copying import TableName
 from zbackup.model.errors import VerificationFailed
+from zbackup.model.table_name import TableName
 
 # Names of columns and zones, quotes in identifiers and zero values mean the same in both sessions. Strict: a
 # value that does not fit ends the copy instead of being cut, and so does an engine that is not there. What an

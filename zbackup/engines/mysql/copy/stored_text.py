@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from zbackup.engines.mysql.copy.definition import checked
 from zbackup.engines.mysql.copy.tables import quoted_name
 from zbackup.engines.mysql.sql.lexer import Token, string_value, tokens
-from zbackup.model.copying import TableName
 from zbackup.model.errors import Refused
+from zbackup.model.table_name import TableName
 
 _TIMES = ("BEFORE", "AFTER")
 _EVENTS = ("INSERT", "UPDATE", "DELETE")

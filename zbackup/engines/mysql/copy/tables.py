@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from zbackup.engines.mysql.server.connection import Connection
 from zbackup.engines.mysql.sql.quoting import qualified
-from zbackup.model.copying import TableName
 from zbackup.model.errors import Refused
+from zbackup.model.table_name import TableName
 
 ColumnKind = Literal["number", "plain", "text", "bytes", "float"]
 

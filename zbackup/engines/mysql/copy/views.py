@@ -11,8 +11,9 @@ from zbackup.engines.mysql.copy.sides import Sides
 from zbackup.engines.mysql.copy.tables import Table
 from zbackup.engines.mysql.server.connection import PrivilegeMissing, StatementFailed
 from zbackup.engines.mysql.sql.quoting import identifier
-from zbackup.model.copying import CopiedTable, CopyStep, CopyWish, TableName
+from zbackup.model.copying import CopiedTable, CopyStep, CopyWish
 from zbackup.model.errors import NotFound, Taken
+from zbackup.model.table_name import TableName
 
 LACKS_SOMETHING = (1049, 1054, 1146, 1305, 1356)
 """A schema, column, table, function or another view that it reads is not there."""

@@ -33,6 +33,7 @@ from zbackup.engines.mysql.sql.lexer import tokens
 from zbackup.engines.mysql.sql.quoting import literal
 from zbackup.engines.mysql.sql.shown import LONGEST
 from zbackup.model.errors import Refused
+from zbackup.model.table_name import joined, separated
 
 _OWN_SCHEMAS: Final = ("mysql", "sys", "information_schema", "performance_schema")
 _HEAD: Final = 600
@@ -52,7 +53,7 @@ class _Tables:
     def before(self, schema: str, table: str, columns: int) -> int:
         """How many columns the table had up to now; these where nobody knows."""
         there = self._columns.setdefault(table.casefold(), {})
-        name = f"{schema}.{table}"
+        name = joined(schema, table)
         if name not in there:
             changed = self._any or table.casefold() in self._tables or schema.casefold() in self._schemas
             there[name] = columns if changed else self._of_base(schema, table) or columns
@@ -75,7 +76,7 @@ class _Tables:
         if names & {"database", "schema"}:
             self._schemas |= names
             for there in self._columns.values():
-                for name in [n for n in there if n.partition(".")[0].casefold() in names]:
+                for name in [n for n in there if separated(n)[0].casefold() in names]:
                     del there[name]
 
 
@@ -95,7 +96,7 @@ def _look(tables: _Tables, scanner: Scanner, path: Path, span: tuple[int, int]) 
         tables.changed(read_contents(scanner.data, span, scanner.trailer, scanner.damaged))
     for schema, table, columns in _maps(scanner.data, *span, scanner.trailer):
         if (before := tables.before(schema, table, columns)) != columns:
-            raise Refused(_told(f"{schema}.{table}", (before, columns), scanner, path, span))
+            raise Refused(_told(joined(schema, table), (before, columns), scanner, path, span))
 
 
 def _told(name: str, columns: tuple[int, int], scanner: Scanner, path: Path, span: tuple[int, int]) -> str:

@@ -11,8 +11,8 @@ from zbackup.engines.mysql.binlog.transaction_events import Event, rows_table
 from zbackup.engines.mysql.copy.tables import Table
 from zbackup.engines.mysql.sql.shown import LONGEST, shown
 from zbackup.engines.mysql.undo.values import Logged, Reader, Value, reader_of
-from zbackup.model.copying import TableName
 from zbackup.model.errors import Refused
+from zbackup.model.table_name import TableName
 from zbackup.model.undoing import ImagesIncomplete
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from zbackup.engines.mysql.copy.tables import Table
 from zbackup.engines.mysql.undo import reverse
 from zbackup.engines.mysql.undo.net_change import Step
-from zbackup.model.copying import TableName
+from zbackup.model.table_name import TableName
 
 ACTING = ("CASCADE", "SET NULL", "SET DEFAULT")
 """Rules by which the server changes rows itself; by the others it refuses the statement."""

@@ -11,7 +11,7 @@ from typing import Literal
 
 from zbackup.engines.mysql.undo.changes import UNKNOWN, Change, Row, Unknown, never_whole
 from zbackup.engines.mysql.undo.values import Value
-from zbackup.model.copying import TableName
+from zbackup.model.table_name import TableName
 
 Key = tuple[Value, ...]
 Kind = Literal["insert", "update", "delete"]

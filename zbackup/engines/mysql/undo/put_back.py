@@ -27,9 +27,9 @@ from zbackup.engines.mysql.undo.foreign_keys import ACTING, RowId, trouble
 from zbackup.engines.mysql.undo.net_change import Key, Step
 from zbackup.engines.mysql.undo.referring_rows import ReferringRows, row_id
 from zbackup.engines.mysql.undo.tables import Target
-from zbackup.model.copying import TableName
 from zbackup.model.errors import DatabaseError, VerificationFailed
 from zbackup.model.progress import Progress
+from zbackup.model.table_name import TableName
 from zbackup.model.undoing import UndoneTable
 
 PORTION = 1000

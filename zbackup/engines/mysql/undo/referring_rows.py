@@ -14,8 +14,8 @@ from zbackup.engines.mysql.undo.foreign_keys import NeededParent, Reference, Ref
 from zbackup.engines.mysql.undo.net_change import Step
 from zbackup.engines.mysql.undo.tables import Target
 from zbackup.engines.mysql.undo.values import Value
-from zbackup.model.copying import TableName
 from zbackup.model.errors import Refused
+from zbackup.model.table_name import TableName
 
 REMEMBERED = 10_000
 

@@ -21,8 +21,8 @@ from zbackup.engines.mysql.undo.json_binary import Untold
 from zbackup.engines.mysql.undo.net_change import Key, key_of
 from zbackup.engines.mysql.undo.put_back import PORTION, rows_at
 from zbackup.engines.mysql.undo.tables import Target
-from zbackup.model.copying import TableName
 from zbackup.model.errors import DatabaseError, Refused, VerificationFailed
+from zbackup.model.table_name import TableName
 
 SCRATCH: Final = TableName("zbackup_undo", "as_new")
 _LAX: Final = "SET SESSION sql_mode = ''"

@@ -40,10 +40,11 @@ from zbackup.engines.mysql.undo.referring_rows import ReferringRows, RowsGiven, 
 from zbackup.engines.mysql.undo.rows_before import Clone, RowsBefore, unknown_columns
 from zbackup.engines.mysql.undo.tables import Target, firing, read_target, require_delete
 from zbackup.model.backup import BackupFiles
-from zbackup.model.copying import Entrance, TableName
+from zbackup.model.copying import Entrance
 from zbackup.model.errors import NotRecoverable, Refused, UsageError, VerificationFailed
 from zbackup.model.log import ClusterTime, Transaction
 from zbackup.model.progress import Progress
+from zbackup.model.table_name import TableName
 from zbackup.model.transaction_name import FORMS
 from zbackup.model.undoing import ImagesIncomplete, UndoneTable, UndoPlan, UndoWish
 

@@ -12,8 +12,8 @@ from zbackup.engines.mysql.server.privileges import grant
 from zbackup.engines.mysql.sql.quoting import identifier
 from zbackup.engines.mysql.undo.foreign_keys import Reference
 from zbackup.engines.mysql.undo.net_change import Kind, Step
-from zbackup.model.copying import TableName
 from zbackup.model.errors import Refused
+from zbackup.model.table_name import TableName
 
 _EVENTS: dict[Kind, str] = {"insert": "INSERT", "update": "UPDATE", "delete": "DELETE"}
 _ENGINES = ("innodb", "rocksdb")

@@ -1,0 +1,101 @@
+"""Names of tables and collections: as people type them, and as the one text that a log's entries have.
+
+Sources: "Schema Object Names" in MySQL's manual, "Identifier Names" in MariaDB's: in quotes a name may have
+any letter, a dot too. A database of MongoDB has no dot in its name, a collection often has.
+"""
+
+import re
+import shlex
+from dataclasses import dataclass
+from typing import Final
+
+from zbackup.model.errors import UsageError
+
+EVERY_TABLE: Final = "*"
+"""In place of a table's name: all those of the schema."""
+
+_QUOTED: Final = r'`(?:[^`]|``)+`|"(?:[^"]|"")+"'
+_TYPED: Final = re.compile(
+    rf'(?P<schema>{_QUOTED}|[^`".][^.]*)(?:\.(?P<table>{_QUOTED}|[^`".].*))?', re.DOTALL
+)
+_SCHEMA: Final = re.compile(r"(`(?:[^`]|``)+`)\.")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableName:
+    """A table, view or collection. `table` is "*" for all that are in the schema (or database)."""
+
+    schema: str
+    table: str
+
+    def __str__(self) -> str:
+        return joined(self.schema, self.table)
+
+    @property
+    def is_schema(self) -> bool:
+        """Tell whether the whole schema is meant."""
+        return self.table == EVERY_TABLE
+
+    def typed(self, engine: str) -> str:
+        """Write it as parse_table reads it; `engine` is the instance's."""
+        if engine == "mongodb" or "." not in self.table:
+            return str(self)
+        return f"{_in_backticks(self.schema)}.{_in_backticks(self.table)}"
+
+
+def joined(schema: str, table: str) -> str:
+    """Write a name as one text, which separated() takes apart: a schema with a dot is in backticks."""
+    return f"{_in_backticks(schema) if '.' in schema or schema[:1] == '`' else schema}.{table}"
+
+
+def separated(text: str) -> tuple[str, str]:
+    """Take apart what joined() wrote."""
+    if text[:1] == "`" and (found := _SCHEMA.match(text)):
+        return _name_in(found[1]), text[found.end() :]
+    schema, _, table = text.partition(".")
+    return schema, table
+
+
+def parse_table(text: str, engine: str) -> TableName:
+    """Read a name that was typed: shop.orders, `my.db`.`ta``ble`, "my.db"."orders"; shop or shop.* for all.
+
+    `engine` is the instance's. Raise UsageError for what is none, and, unless it is of MongoDB, for a name
+    without quotes that can be read in two ways.
+    """
+    typed = text.strip()
+    found = None if any(ord(letter) < 32 for letter in typed) else _TYPED.fullmatch(typed)
+    if found is None:
+        raise UsageError(_why_none(typed))
+    schema, table = found["schema"], found["table"] or EVERY_TABLE
+    if engine != "mongodb" and "." in table and not (_is_quoted(schema) or _is_quoted(table)):
+        raise UsageError(_ambiguous(typed))
+    if _is_quoted(table) and _name_in(table) == EVERY_TABLE:
+        raise UsageError(f"{typed}: a table that is called * cannot be named")
+    return TableName(_name_in(schema), _name_in(table))
+
+
+def _is_quoted(part: str) -> bool:
+    return part[0] in '`"'
+
+
+def _name_in(part: str) -> str:
+    return part[1:-1].replace(part[0] * 2, part[0]) if _is_quoted(part) else part
+
+
+def _in_backticks(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _why_none(typed: str) -> str:
+    said = f'"{typed}" names no table: say SCHEMA.TABLE, or SCHEMA for all of its tables'
+    if "`" not in typed and '"' not in typed:
+        return said
+    return f"{said}; what is in quotes ends with the same one, and has it twice inside: `my.db`.`ta``ble`"
+
+
+def _ambiguous(typed: str) -> str:
+    """The error for a name with a dot more, and how each of its meanings is typed."""
+    parts = typed.split(".")
+    ways = ((".".join(parts[:at]), ".".join(parts[at:])) for at in range(1, len(parts)))
+    shown = (shlex.quote(f"{_in_backticks(schema)}.{_in_backticks(table)}") for schema, table in ways)
+    return "\n  ".join((f'"{typed}" has a dot in a name: write what is meant in quotes, one of', *shown))
