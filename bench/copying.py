@@ -22,10 +22,11 @@ from tests.lab import servers
 from tests.lab.mysql_fixture import DatabaseServer, Settings
 from tests.lab.said import said
 from zbackup.config.copying import CopyBack
-from zbackup.engines.mysql.copy.account import grants
+from zbackup.engines.mysql.copy.account import ProductionAccount, grants
 from zbackup.engines.mysql.copy.session import MysqlCopier
 from zbackup.engines.mysql.options import ConnectOptions
-from zbackup.model.copying import CopyWish, Entrance
+from zbackup.model.copying import CopyWish
+from zbackup.model.recovery import Entrance
 from zbackup.model.table_name import parse_table
 
 FLAVOURS = {
@@ -135,7 +136,7 @@ def _make(clone: DatabaseServer, rows: int) -> None:
 def _copy(production: DatabaseServer, clone: DatabaseServer, *, missing: bool) -> None:
     usual = ConnectOptions(socket=str(production.settings.socket), user="root", password=lambda: "")
     rules = CopyBack.model_construct(user="zcopy", password=said("x"), max_running=1000)
-    copier = MysqlCopier(instance="bench", usual=usual, rules=rules)
+    copier = MysqlCopier(account=ProductionAccount(instance="bench", usual=usual, rules=rules))
     wish = CopyWish(tables=(parse_table(NAME, "mysql"),), missing=missing, clone=str(time.monotonic()))
     entrance = Entrance(socket=str(clone.settings.socket), user="root")
     with copier.session(entrance, wish, Silent()) as session:

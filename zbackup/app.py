@@ -284,19 +284,21 @@ def _closed(settings: Settings) -> tuple[str, ...]:
 
 def _copier(instance: Instance) -> tuple[Copier, Undoer]:
     # A tenth of what starting a command takes, and most copy nothing back.
+    from zbackup.engines.mysql.copy.account import ProductionAccount
     from zbackup.engines.mysql.copy.session import MysqlCopier
     from zbackup.engines.mysql.undo.session import MysqlUndoer
 
-    copier = MysqlCopier(instance=instance.name, usual=_connect(instance), rules=instance.copy_back)
-    return copier, MysqlUndoer(copier=copier)
+    account = ProductionAccount(instance=instance.name, usual=_connect(instance), rules=instance.copy_back)
+    return MysqlCopier(account=account), MysqlUndoer(account=account)
 
 
 def _mongodb_copier(instance: Instance) -> tuple[Copier, Undoer]:
+    from zbackup.engines.mongodb.copy.account import MongoAccount
     from zbackup.engines.mongodb.copy.session import MongoCopier
     from zbackup.engines.mongodb.undo.session import MongoUndoer
 
-    copier = MongoCopier(instance=instance.name, usual=_connect_mongodb(instance), rules=instance.copy_back)
-    return copier, MongoUndoer(copier=copier)
+    account = MongoAccount(instance=instance.name, usual=_connect_mongodb(instance), rules=instance.copy_back)
+    return MongoCopier(account=account), MongoUndoer(account=account)
 
 
 def _connect_mongodb(instance: Instance) -> MongoConnectOptions:

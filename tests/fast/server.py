@@ -15,12 +15,11 @@ from zbackup.model.added_log import AddedFile
 from zbackup.model.anchors import Anchor
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
-from zbackup.model.copying import Entrance
 from zbackup.model.errors import DatabaseError, LockNotTaken, NotRecoverable, VerificationFailed
 from zbackup.model.log import LogDamage, LogSpan, Searched, Transaction
 from zbackup.model.progress import Progress
 from zbackup.model.record import LockKind, Record, ends_log
-from zbackup.model.recovery import Checked, Files, Reach, Recovered, ReplayRange, Serving
+from zbackup.model.recovery import Checked, Entrance, Files, Reach, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
 from zbackup.model.server import DataPath, LockChoice, ServerFacts
 from zbackup.model.target import Stop, WholeLog, time_of

@@ -17,8 +17,9 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.copy.after_restore import copy_and_destroy, require_possible
 from zbackup.jobs.copy.copy import CopyReport, copy
 from zbackup.jobs.dev_clones.create import CreateOptions, create
-from zbackup.model.copying import CopiedTable, CopyPlan, CopyWish, Difference, Entrance
+from zbackup.model.copying import CopiedTable, CopyPlan, CopyWish, Difference
 from zbackup.model.errors import DatabaseError, Refused, UsageError
+from zbackup.model.recovery import Entrance
 from zbackup.model.table_name import TableName
 
 ALL = TableName("shop", "*")

@@ -15,9 +15,9 @@ from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.context import Context
 from zbackup.jobs.undo import undo as room
 from zbackup.jobs.undo.undo import UndoOptions, UndoReport, undo
-from zbackup.model.copying import Entrance
 from zbackup.model.errors import DatabaseError, NotRecoverable, Refused
 from zbackup.model.log import ClusterTime, Transaction
+from zbackup.model.recovery import Entrance
 from zbackup.model.table_name import TableName
 from zbackup.model.target import BeforeTransaction
 from zbackup.model.transaction_name import Gtid

@@ -25,9 +25,10 @@ from zbackup.engines.mysql.recovery.check_tables import check_tables
 from zbackup.engines.mysql.recovery.memory_tables import set_aside
 from zbackup.engines.mysql.server.connection import Connection, PrivilegeMissing, connect
 from zbackup.engines.mysql.sql.quoting import identifier, literal, qualified
-from zbackup.model.copying import CopyWish, Entrance
+from zbackup.model.copying import CopyWish
 from zbackup.model.errors import DatabaseError, Refused
 from zbackup.model.progress import Silent
+from zbackup.model.recovery import Entrance
 from zbackup.model.table_name import TableName, parse_table
 
 LONGEST = 64

@@ -14,12 +14,14 @@ from tests.lab.mysql_fixture import DatabaseServer
 from tests.lab.said import said
 from tests.lab.servers.accounts import ZBACKUP_PASSWORD, ZBACKUP_USER
 from zbackup.config.copying import CopyBack
+from zbackup.engines.mysql.copy.account import ProductionAccount
 from zbackup.engines.mysql.copy.session import MysqlCopier
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server.connection import Connection, RowConnection
-from zbackup.model.copying import CopiedTable, CopyPlan, CopyWish, Difference, Entrance
+from zbackup.model.copying import CopiedTable, CopyPlan, CopyWish, Difference
 from zbackup.model.errors import DatabaseError
 from zbackup.model.progress import Silent
+from zbackup.model.recovery import Entrance
 from zbackup.model.table_name import parse_table
 
 EVERYWHERE = (
@@ -79,7 +81,7 @@ class Rig:
         )
         replicas = (("127.0.0.1", self.replica.settings.port or 0),)
         rules = CopyBack.model_construct(user="zcopy", password=said("x"), max_lag=3600.0, replicas=replicas)
-        return MysqlCopier(instance="shop", usual=usual, rules=rules)
+        return MysqlCopier(account=ProductionAccount(instance="shop", usual=usual, rules=rules))
 
     @contextmanager
     def session(self, *names: str, **wish: Any) -> Iterator[Any]:

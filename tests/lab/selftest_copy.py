@@ -15,8 +15,9 @@ from tests.lab.undo_rows import TestUndo
 from zbackup.engines.mysql.copy import finish, plan_table
 from zbackup.engines.mysql.copy.account import grants
 from zbackup.engines.mysql.server.connection import PrivilegeMissing
-from zbackup.model.copying import CopyWish, Entrance
+from zbackup.model.copying import CopyWish
 from zbackup.model.errors import DatabaseError, Refused, Taken, UsageError
+from zbackup.model.recovery import Entrance
 from zbackup.model.table_name import TableName, parse_table
 
 __all__ = ["TestEncrypted", "TestHostileNames", "TestLoads", "TestUndo", "room"]

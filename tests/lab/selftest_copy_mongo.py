@@ -18,14 +18,15 @@ from tests.lab.repeats import step
 from tests.lab.said import said
 from tests.lab.undo_documents import TestUndoDocuments
 from zbackup.config.copying import CopyBack
-from zbackup.engines.mongodb.copy.account import ROLES
+from zbackup.engines.mongodb.copy.account import ROLES, MongoAccount
 from zbackup.engines.mongodb.copy.fill import prove
 from zbackup.engines.mongodb.copy.session import MongoCopier, MongoCopy
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server.connection import Connection, PrivilegeMissing
-from zbackup.model.copying import CopiedTable, CopyWish, Difference, Entrance
+from zbackup.model.copying import CopiedTable, CopyWish, Difference
 from zbackup.model.errors import DatabaseError, Refused, Taken, VerificationFailed
 from zbackup.model.progress import Silent
+from zbackup.model.recovery import Entrance
 from zbackup.model.table_name import TableName, parse_table
 
 __all__ = ["TestUndoDocuments", "room"]
@@ -73,7 +74,7 @@ class Rig:
         socket = str(self.production.settings.socket)
         usual = ConnectOptions(socket=socket, user=ADMIN, password=lambda: ADMIN_PASSWORD)
         rules = CopyBack.model_construct(user="copier", password=said("x"))
-        return MongoCopier(instance="docs", usual=usual, rules=rules)
+        return MongoCopier(account=MongoAccount(instance="docs", usual=usual, rules=rules))
 
     def hashes(self, server: MongoServer) -> dict[str, str]:
         """dbHash of each collection; capped ones are hashed as they lie."""

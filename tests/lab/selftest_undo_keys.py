@@ -17,7 +17,7 @@ from tests.lab.said import said
 from tests.lab.servers.accounts import ZBACKUP_PASSWORD, ZBACKUP_USER
 from zbackup.config.copying import CopyBack
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.copy.session import MysqlCopier
+from zbackup.engines.mysql.copy.account import ProductionAccount
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.undo.session import MysqlUndo, MysqlUndoer, TransactionLog
 from zbackup.model.progress import Silent
@@ -77,7 +77,7 @@ def session(server: DatabaseServer, log: TransactionLog) -> Iterator[MysqlUndo]:
         socket=str(server.settings.socket), user=ZBACKUP_USER, password=lambda: ZBACKUP_PASSWORD
     )
     rules = CopyBack.model_construct(user="zcopy", password=said("x"), max_lag=3600.0, replicas=())
-    undoer = MysqlUndoer(copier=MysqlCopier(instance="shop", usual=usual, rules=rules))
+    undoer = MysqlUndoer(account=ProductionAccount(instance="shop", usual=usual, rules=rules))
     with undoer.of(log, UndoWish(name="it"), None, Silent()) as opened:
         yield opened
 

@@ -12,10 +12,10 @@ from pymongo import WriteConcern
 from tests.lab.mongo_fixture import Client
 from zbackup.engines.mongodb.server.connection import PrivilegeMissing
 from zbackup.engines.mongodb.undo.session import MongoUndo, MongoUndoer
-from zbackup.model.copying import Entrance
 from zbackup.model.errors import NotRecoverable, Refused
 from zbackup.model.log import ClusterTime
 from zbackup.model.progress import Silent
+from zbackup.model.recovery import Entrance
 from zbackup.model.undoing import ImagesIncomplete, UndoneTable, UndoWish
 
 SETS = {"$set": {"a.b": 9, "list.2": "x", "new": {"z": 1, "y": 2}}, "$unset": {"gone": 1}}
@@ -213,7 +213,7 @@ def _last(client: Client, kind: str = "") -> ClusterTime:
 
 @contextmanager
 def _session(rig: Any, at: ClusterTime, *, clone: bool = False) -> Iterator[MongoUndo]:
-    undoer = MongoUndoer(copier=rig.copier())
+    undoer = MongoUndoer(account=rig.copier().account)
     entrance = Entrance(socket=str(rig.clone.settings.socket)) if clone else None
     subject = undoer.find(at)
     with undoer.session(subject, (), UndoWish(name=str(at)), entrance, Silent()) as session:

@@ -12,9 +12,9 @@ from tests.lab.repeats import step
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.server.connection import PrivilegeMissing, RowConnection
 from zbackup.engines.mysql.undo.session import MysqlUndo, MysqlUndoer, TransactionLog
-from zbackup.model.copying import Entrance
 from zbackup.model.errors import Refused
 from zbackup.model.progress import Silent
+from zbackup.model.recovery import Entrance
 from zbackup.model.undoing import ImagesIncomplete, UndoneTable, UndoWish
 
 CHANGES = (
@@ -266,7 +266,7 @@ def _end(rig: Rig) -> LogPosition:
 @contextmanager
 def _session(rig: Rig, log: TransactionLog, *, clone: bool = False, **wish: Any) -> Iterator[MysqlUndo]:
     entrance = Entrance(socket=str(rig.clone.settings.socket), user="root") if clone else None
-    undoer = MysqlUndoer(copier=rig.copier())
+    undoer = MysqlUndoer(account=rig.copier().account)
     with undoer.of(log, UndoWish(name="it", **wish), entrance, Silent()) as session:
         yield session
 

@@ -11,11 +11,11 @@ from zbackup.model.anchors import Anchor
 from zbackup.model.archive import ArchivedFile
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
-from zbackup.model.copying import CopiedTable, CopyPlan, CopyStep, CopyWish, Difference, Entrance
+from zbackup.model.copying import CopiedTable, CopyPlan, CopyStep, CopyWish, Difference
 from zbackup.model.log import ClusterTime, LogDamage, LogSpan, Transaction
 from zbackup.model.progress import Progress
 from zbackup.model.record import LockKind, Record
-from zbackup.model.recovery import Checked, Files, Reach, Recovered, ReplayRange, Serving
+from zbackup.model.recovery import Checked, Entrance, Files, Reach, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
 from zbackup.model.server import LockChoice, ServerFacts
 from zbackup.model.target import Stop

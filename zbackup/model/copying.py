@@ -1,21 +1,11 @@
 """Words for copying tables or collections out of a clone, back into production."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from zbackup.model.table_name import TableName
 
 Action = Literal["new", "beside", "replace", "rows", "view"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entrance:
-    """The way in which zbackup itself gets into a clone's server: by its socket, as this user; "" for no
-    login."""
-
-    socket: str
-    user: str = ""
-    password: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

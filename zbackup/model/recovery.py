@@ -191,3 +191,13 @@ class Checked:
     tables: int
     damaged: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entrance:
+    """The way in which zbackup itself gets into a clone's server: by its socket, as this user; "" for no
+    login."""
+
+    socket: str
+    user: str = ""
+    password: str = field(default="", repr=False)

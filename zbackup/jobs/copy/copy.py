@@ -10,9 +10,10 @@ from zbackup.jobs.clones.lifecycle import find, find_again, require_ready, worki
 from zbackup.jobs.clones.provision import password_file, serving
 from zbackup.jobs.context import Context
 from zbackup.model.clone import Clone
-from zbackup.model.copying import CopiedTable, CopyPlan, CopyWish, Difference, Entrance
+from zbackup.model.copying import CopiedTable, CopyPlan, CopyWish, Difference
 from zbackup.model.errors import Refused, UsageError
 from zbackup.model.event_log import log
+from zbackup.model.recovery import Entrance
 from zbackup.model.table_name import TableName
 from zbackup.proc import secure_files
 

@@ -11,9 +11,8 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.restore.options import Finish, RestoreOptions
 from zbackup.jobs.restore.restore import restore
 from zbackup.model.clone import Clone
-from zbackup.model.copying import Entrance
 from zbackup.model.errors import NotFound
-from zbackup.model.recovery import Files
+from zbackup.model.recovery import Entrance, Files
 from zbackup.model.target import RestoreTarget
 from zbackup.plan.clones.clone_name import undo_name
 

@@ -17,12 +17,12 @@ from zbackup.jobs.restore.locate_transaction import locate
 from zbackup.jobs.restore.search_log import require_all_read, search_behind
 from zbackup.jobs.undo.on_a_clone import on_a_clone
 from zbackup.model.backup import BackupFiles
-from zbackup.model.copying import Entrance
 from zbackup.model.errors import NotRecoverable, Refused
 from zbackup.model.event_log import log
 from zbackup.model.log import ClusterTime, Transaction
 from zbackup.model.log_entry import LogEntry, LogRead
 from zbackup.model.moment import local_text
+from zbackup.model.recovery import Entrance
 from zbackup.model.target import BeforeTransaction, RestoreTarget
 from zbackup.model.transaction_name import TransactionName
 from zbackup.model.undoing import ImagesIncomplete, UndoneTable, UndoPlan, UndoWish

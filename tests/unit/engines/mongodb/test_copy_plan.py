@@ -20,8 +20,8 @@ from zbackup.engines.mongodb.copy.collections import (
     read_collection,
 )
 from zbackup.engines.mongodb.copy.compare import condition
-from zbackup.engines.mongodb.copy.fill import member_lag
 from zbackup.engines.mongodb.copy.plan_collection import CollectionJob, commands, in_order, work_name
+from zbackup.engines.mongodb.production.writer import member_lag
 from zbackup.model.copying import CopyStep, CopyWish
 from zbackup.model.errors import Refused
 from zbackup.model.table_name import TableName

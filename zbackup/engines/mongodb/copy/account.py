@@ -1,10 +1,18 @@
 """The account in production that copies write with. MongoDB manual, "Built-In Roles", "Privilege Actions"."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from zbackup.config.copying import CopyBack
+from zbackup.engines.mongodb.clone.identity import INTERNAL_USER, as_internal_user
+from zbackup.engines.mongodb.options import ConnectOptions
+from zbackup.engines.mongodb.production.writer import Writer
 from zbackup.engines.mongodb.server.connection import Connection, PrivilegeMissing
+from zbackup.model.errors import Refused
+from zbackup.model.progress import Progress
+from zbackup.model.recovery import Entrance
 
 ROLES = ("readWrite", "dbAdmin")
 # What of these roles is used.
@@ -16,6 +24,55 @@ ACTIONS = frozenset(
 )
 
 REMOVING = frozenset({"remove"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MongoAccount:
+    """The account that zbackup writes to production with, of one instance. Its methods raise Refused without
+    one.
+
+    `usual` is the instance's own account, `rules` None: no account to write with is configured.
+    """
+
+    instance: str
+    usual: ConnectOptions
+    rules: CopyBack | None
+
+    @property
+    def login(self) -> ConnectOptions:
+        rules = self._rules
+        password = rules.password.read if rules.password else None
+        return replace(self.usual, user=rules.user, password=password, mechanism="")
+
+    def writer(
+        self, production: Connection, progress: Progress, keep: Callable[[], object] = lambda: None
+    ) -> Writer:
+        """What writes to production as gently as is configured."""
+        rules = self._rules
+        return Writer(production, progress, rate=rules.rate or 0, max_lag=rules.max_lag, keep=keep)
+
+    @property
+    def _rules(self) -> CopyBack:
+        if self.rules is None:
+            raise Refused(
+                "copying into production needs an account of its own there: set user and password in "
+                f"[instance.{self.instance}.copy_back], and {grants('DATABASE')}"
+            )
+        return self.rules
+
+
+def clone_options(entrance: Entrance) -> ConnectOptions:
+    """The options to connect to a clone's server."""
+    if entrance.user == INTERNAL_USER:
+        return as_internal_user(entrance.socket, entrance.password)
+    password = (lambda: entrance.password) if entrance.user else None
+    return ConnectOptions(socket=entrance.socket, user=entrance.user, password=password)
+
+
+def require_primary(production: Connection) -> None:
+    """Raise Refused unless the server takes writes."""
+    if not production.command({"hello": 1}).get("isWritablePrimary"):
+        raise Refused("the instance's server takes no writes: copy on the host of the primary")
 
 
 def grants(database: str) -> str:

@@ -8,8 +8,8 @@ from bson import json_util
 from bson.raw_bson import RawBSONDocument
 
 from zbackup.engines.mongodb.copy import collections
-from zbackup.engines.mongodb.copy.fill import Writer, replacement
 from zbackup.engines.mongodb.copy.plan_collection import CollectionJob, Sides
+from zbackup.engines.mongodb.production.writer import Writer, replacement
 from zbackup.model.copying import CopyWish, Difference, RowChange
 from zbackup.model.table_name import TableName
 

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from zbackup.engines.mongodb.copy import collections
-from zbackup.engines.mongodb.copy.fill import Writer, filled
+from zbackup.engines.mongodb.copy.fill import filled
 from zbackup.engines.mongodb.copy.plan_collection import WORK, CollectionJob, Sides, action_of, work_name
+from zbackup.engines.mongodb.production.writer import Writer
 from zbackup.engines.mongodb.server.connection import Connection
 from zbackup.model.copying import CopyStep, CopyWish
 from zbackup.model.table_name import TableName

@@ -1,15 +1,18 @@
 """Collections back into production: what engines.base.Copier asks of MongoDB."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
-from zbackup.config.copying import CopyBack
-from zbackup.engines.mongodb.clone.identity import INTERNAL_USER, as_internal_user
 from zbackup.engines.mongodb.copy import collections
-from zbackup.engines.mongodb.copy.account import grants, require_privileges
+from zbackup.engines.mongodb.copy.account import (
+    MongoAccount,
+    clone_options,
+    require_primary,
+    require_privileges,
+)
 from zbackup.engines.mongodb.copy.compare import condition, difference, put_back
-from zbackup.engines.mongodb.copy.fill import Writer, complete, fill, filled, give_name, prove
+from zbackup.engines.mongodb.copy.fill import complete, fill, filled, give_name, prove
 from zbackup.engines.mongodb.copy.finished import (
     finished_job,
     forget_finished,
@@ -17,35 +20,34 @@ from zbackup.engines.mongodb.copy.finished import (
     read_finished,
 )
 from zbackup.engines.mongodb.copy.plan_collection import CollectionJob, Sides, in_order, plan_collection
-from zbackup.engines.mongodb.options import ConnectOptions
-from zbackup.engines.mongodb.server.connection import Connection, LoginRefused, PrivilegeMissing, connect
-from zbackup.model.copying import CopiedTable, CopyPlan, CopyStep, CopyWish, Difference, Entrance
-from zbackup.model.errors import NotFound, Refused, UsageError
+from zbackup.engines.mongodb.production.writer import Writer
+from zbackup.engines.mongodb.server.connection import LoginRefused, PrivilegeMissing, connect
+from zbackup.model.copying import CopiedTable, CopyPlan, CopyStep, CopyWish, Difference
+from zbackup.model.errors import NotFound, UsageError
 from zbackup.model.progress import Progress
+from zbackup.model.recovery import Entrance
 from zbackup.model.table_name import TableName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MongoCopier:
-    """See engines.base.Copier. `usual` is the instance's own account, `rules` None: none are configured."""
+    """See engines.base.Copier."""
 
-    instance: str
-    usual: ConnectOptions
-    rules: CopyBack | None
+    account: MongoAccount
 
     @property
     def configured(self) -> bool:
         """See engines.base.Copier."""
-        return self.rules is not None
+        return self.account.rules is not None
 
     def require_account(self, schemas: Sequence[str] = ()) -> str:
         """See engines.base.Copier."""
-        with connect(self.require_options()) as connection:
-            return f"{self.require_options().user} may copy into {require_privileges(connection, schemas)}"
+        with connect(self.account.login) as connection:
+            return f"{self.account.login.user} may copy into {require_privileges(connection, schemas)}"
 
     def admits(self, entrance: Entrance, wish: CopyWish) -> Entrance | None:
         """See engines.base.Copier."""
-        account = self.require_options()
+        account = self.account.login
         own = replace(entrance, user=account.user, password=account.password() if account.password else "")
         for login in dict.fromkeys((entrance, entrance if entrance.user else own)):
             try:
@@ -62,32 +64,11 @@ class MongoCopier:
     def session(self, entrance: Entrance, wish: CopyWish, progress: Progress) -> Iterator["MongoCopy"]:
         """See engines.base.Copier."""
         with ExitStack() as open_ones:
-            production = open_ones.enter_context(connect(self.require_options()))
+            production = open_ones.enter_context(connect(self.account.login))
             clone = open_ones.enter_context(connect(clone_options(entrance)))
             require_primary(production)
-            writer = self.writer(production, progress, keep=clone.keep_cursors)
+            writer = self.account.writer(production, progress, keep=clone.keep_cursors)
             yield MongoCopy(sides=Sides(clone, production), writer=writer, wish=wish, progress=progress)
-
-    def writer(
-        self, production: Connection, progress: Progress, keep: Callable[[], object] = lambda: None
-    ) -> Writer:
-        """Return what writes to production as gently as is configured. Raise Refused without an account."""
-        rules = self._rules
-        return Writer(production, progress, rate=rules.rate or 0, max_lag=rules.max_lag, keep=keep)
-
-    def require_options(self) -> ConnectOptions:
-        """Return the login of the copies' account. Raise Refused without one."""
-        user, password = self._rules.user, self._rules.password
-        return replace(self.usual, user=user, password=password.read if password else None, mechanism="")
-
-    @property
-    def _rules(self) -> CopyBack:
-        if self.rules is None:
-            raise Refused(
-                "copying into production needs an account of its own there: set user and password in "
-                f"[instance.{self.instance}.copy_back], and {grants('DATABASE')}"
-            )
-        return self.rules
 
 
 @dataclass(slots=True, kw_only=True)
@@ -167,17 +148,3 @@ class MongoCopy:
 
 def _copied(step: CopyStep) -> CopiedTable:
     return CopiedTable(source=step.source, into=step.into, action=step.action, notes=step.notes)
-
-
-def clone_options(entrance: Entrance) -> ConnectOptions:
-    """The options to connect to a clone's server."""
-    if entrance.user == INTERNAL_USER:
-        return as_internal_user(entrance.socket, entrance.password)
-    password = (lambda: entrance.password) if entrance.user else None
-    return ConnectOptions(socket=entrance.socket, user=entrance.user, password=password)
-
-
-def require_primary(production: Connection) -> None:
-    """Raise Refused unless the server takes writes."""
-    if not production.command({"hello": 1}).get("isWritablePrimary"):
-        raise Refused("the instance's server takes no writes: copy on the host of the primary")

@@ -42,12 +42,11 @@ from zbackup.model.added_log import AddedFile
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
 from zbackup.model.cluster import TooLate, role_of
-from zbackup.model.copying import Entrance
 from zbackup.model.errors import NotRecoverable, Refused
 from zbackup.model.log import ClusterTime, LogSpan, Transaction
 from zbackup.model.progress import Progress
 from zbackup.model.record import ARCHIVED, Record
-from zbackup.model.recovery import Checked, Files, Recovered, ReplayRange, Serving
+from zbackup.model.recovery import Checked, Entrance, Files, Recovered, ReplayRange, Serving
 from zbackup.model.target import Stop, time_of
 from zbackup.proc.programs import require_elsewhere
 

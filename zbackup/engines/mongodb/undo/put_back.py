@@ -13,7 +13,7 @@ from bson import json_util
 from bson.raw_bson import RawBSONDocument
 
 from zbackup.engines.mongodb.copy import collections
-from zbackup.engines.mongodb.copy.fill import Writer, replacement, unaltered
+from zbackup.engines.mongodb.production.writer import Writer, replacement, unaltered
 from zbackup.engines.mongodb.server.connection import CommandRefused, Connection
 from zbackup.engines.mongodb.server.transacted import Transacted
 from zbackup.engines.mongodb.undo.images import DocumentKey, Step, read

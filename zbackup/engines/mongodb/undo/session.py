@@ -5,9 +5,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from zbackup.engines.mongodb.copy.account import require_deletes, require_privileges
-from zbackup.engines.mongodb.copy.fill import Writer
-from zbackup.engines.mongodb.copy.session import MongoCopier, clone_options, require_primary
+from zbackup.engines.mongodb.copy.account import (
+    MongoAccount,
+    clone_options,
+    require_deletes,
+    require_primary,
+    require_privileges,
+)
+from zbackup.engines.mongodb.production.writer import Writer
 from zbackup.engines.mongodb.server.connection import Connection, connect
 from zbackup.engines.mongodb.undo.images import Step, by_clone, by_pre_images, require_same_collections
 from zbackup.engines.mongodb.undo.logged import Write, by_collection, find_transaction, writes
@@ -22,10 +27,10 @@ from zbackup.engines.mongodb.undo.put_back import (
     statement,
 )
 from zbackup.model.backup import BackupFiles
-from zbackup.model.copying import Entrance
 from zbackup.model.errors import Refused
 from zbackup.model.log import ClusterTime, Transaction
 from zbackup.model.progress import Progress
+from zbackup.model.recovery import Entrance
 from zbackup.model.table_name import TableName
 from zbackup.model.undoing import ImagesIncomplete, UndoneTable, UndoPlan, UndoWish
 
@@ -38,11 +43,11 @@ class MongoUndoer:
     """See engines.base.Undoer. It writes by the account that copies write by, and reads the oplog by the
     instance's own."""
 
-    copier: MongoCopier
+    account: MongoAccount
 
     def find(self, at: ClusterTime) -> Transaction:
         """See engines.base.Undoer."""
-        with connect(self.copier.usual) as connection:
+        with connect(self.account.usual) as connection:
             return find_transaction(connection, at)
 
     @contextmanager
@@ -56,11 +61,11 @@ class MongoUndoer:
     ) -> Iterator["MongoUndo"]:
         """See engines.base.Undoer. The running server alone has the oplog."""
         with ExitStack() as open_ones:
-            production = open_ones.enter_context(connect(self.copier.require_options()))
-            watch = open_ones.enter_context(connect(self.copier.usual))
+            production = open_ones.enter_context(connect(self.account.login))
+            watch = open_ones.enter_context(connect(self.account.usual))
             clone = open_ones.enter_context(connect(clone_options(entrance))) if entrance else None
             require_primary(production)
-            writer = self.copier.writer(production, progress)
+            writer = self.account.writer(production, progress)
             yield MongoUndo(
                 subject=subject,
                 wish=wish,

@@ -1,11 +1,17 @@
-"""The account in production that copies write with: what it needs, and whether it has that. Pure but for the
-look."""
+"""The account in production that copies write with: its login, what it needs, and whether it has that."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
+from zbackup.config.copying import CopyBack
+from zbackup.engines.mysql.copy.brake import Brake
+from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server.connection import Connection, PrivilegeMissing
 from zbackup.engines.mysql.server.privileges import grant
 from zbackup.engines.mysql.sql.quoting import identifier
+from zbackup.model.errors import Refused
+from zbackup.model.progress import Progress
+from zbackup.model.recovery import Entrance
 
 # What each is for:
 # SELECT                           what is there; comparing; proving what was written
@@ -19,6 +25,47 @@ PRIVILEGES = (
 )  # fmt: skip
 READ = ("SELECT", "TRIGGER", "SHOW VIEW")
 """Privileges that it takes to see all that is copied, in a clone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProductionAccount:
+    """The account that zbackup writes to production with, of one instance. Its methods raise Refused without
+    one.
+
+    `usual` is the instance's own account, `rules` None: no account to write with is configured.
+    """
+
+    instance: str
+    usual: ConnectOptions
+    rules: CopyBack | None
+
+    @property
+    def login(self) -> ConnectOptions:
+        rules = self._rules
+        password = rules.password.read if rules.password else lambda: ""
+        return replace(self.usual, user=rules.user, password=password)
+
+    def brake(self, production: Connection, progress: Progress) -> Brake:
+        """The brake that keeps what is written from getting in production's way."""
+        rules, account = self._rules, self.login
+        replicas = tuple(replace(account, socket="", host=h, port=p or 3306) for h, p in rules.replicas)
+        return Brake(production, rules, progress, replicas)
+
+    @property
+    def _rules(self) -> CopyBack:
+        if self.rules is None:
+            raise Refused(
+                "copying into production needs an account of its own there: set user and password in "
+                f"[instance.{self.instance}.copy_back], and "
+                "CREATE USER zbackup_copy@localhost IDENTIFIED BY '...'; "
+                f"{grants('zbackup_copy@localhost', 'SCHEMA')}"
+            )
+        return self.rules
+
+
+def clone_options(entrance: Entrance) -> ConnectOptions:
+    """The options to connect to a clone's server."""
+    return ConnectOptions(socket=entrance.socket, user=entrance.user, password=lambda: entrance.password)
 
 
 def grants(account: str, schema: str = "") -> str:

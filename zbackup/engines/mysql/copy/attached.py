@@ -1,13 +1,7 @@
-"""Triggers of production's table and other tables' foreign keys: they follow a table that is renamed.
-
-Sources: MySQL reference manual, "The INFORMATION_SCHEMA INNODB_FOREIGN Table"; MariaDB's manual,
-"Information Schema INNODB_SYS_FOREIGN Table". Both need the privilege PROCESS, and show all foreign keys; the
-standard's tables show those alone of tables on which the account has a privilege.
-"""
+"""Triggers of production's table and other tables' foreign keys: they follow a table that is renamed."""
 
 from zbackup.engines.mysql.copy import tables
 from zbackup.engines.mysql.copy.sides import Sides
-from zbackup.engines.mysql.server.connection import Connection
 from zbackup.model.errors import Refused
 from zbackup.model.table_name import TableName
 
@@ -42,25 +36,4 @@ def referring(sides: Sides, name: TableName) -> list[str]:
     seen = {
         f"{key.name} of {key.table}" for key in tables.foreign_keys(sides.production, name, of_others=True)
     }
-    return sorted(seen | unseen(sides.watch, name))
-
-
-def unseen(watch: Connection, name: TableName) -> set[str]:
-    """Foreign keys that refer to the table, also from tables that the copies' account may not see."""
-    if "mariadb" in watch.version.lower():
-        # Names are as InnoDB's files have them.
-        table, parts = "INNODB_SYS_FOREIGN", ("CONVERT(CAST({} AS BINARY) USING filename)",)
-    else:
-        table, parts = "INNODB_FOREIGN", ("{}",)
-    whole = "SUBSTRING_INDEX({}, '/', {})"
-
-    def part(column: str, which: int) -> str:
-        return parts[0].format(whole.format(column, which))
-
-    rows = watch.rows(
-        f"SELECT {part('ID', -1)} AS name, {part('FOR_NAME', 1)} AS s, {part('FOR_NAME', -1)} AS t "
-        f"FROM information_schema.{table} WHERE FOR_NAME <> REF_NAME "
-        f"AND {part('REF_NAME', 1)} = %s AND {part('REF_NAME', -1)} = %s",
-        (name.schema, name.table),
-    )
-    return {f"{row['name']} of {row['s']}.{row['t']}" for row in rows}
+    return sorted(seen | tables.unseen(sides.watch, name))

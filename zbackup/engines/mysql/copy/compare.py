@@ -11,6 +11,7 @@ from zbackup.engines.mysql.copy.insert_rows import BATCH_ROWS, again, batches
 from zbackup.engines.mysql.copy.job import TableJob
 from zbackup.engines.mysql.copy.lacking import Remembered, is_same, lacking, select
 from zbackup.engines.mysql.copy.patience import ended_if_silent
+from zbackup.engines.mysql.copy.statements import NO_PARENT, NOT_TAKEN
 from zbackup.engines.mysql.copy.tables import Column, Table
 from zbackup.engines.mysql.server.connection import ConnectionLost, Row, StatementFailed
 from zbackup.model.copying import CopyWish, Difference, RowChange
@@ -18,10 +19,6 @@ from zbackup.model.errors import DatabaseError
 
 EXAMPLES = 20
 SHOWN = 40
-NOT_TAKEN = (1062, 1216, 1451, 1452, 1526, 1557, 1586, 1761, 1762, 3819, 4025)
-"""Errors by which production's other rows or rules refuse a row: unique and foreign keys, CHECK constraints,
-and partitions, none of which is for it."""
-NO_PARENT = (1216, 1452)
 
 
 @dataclass(slots=True)

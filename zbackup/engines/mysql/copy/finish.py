@@ -9,10 +9,10 @@ from zbackup.engines.mysql.copy.attached import referring, require_unattached
 from zbackup.engines.mysql.copy.brake import Brake
 from zbackup.engines.mysql.copy.creation import create
 from zbackup.engines.mysql.copy.definition import Key
-from zbackup.engines.mysql.copy.insert_rows import BUSY
 from zbackup.engines.mysql.copy.job import TableJob
 from zbackup.engines.mysql.copy.plan_table import rename
 from zbackup.engines.mysql.copy.sides import Sides
+from zbackup.engines.mysql.copy.statements import BUSY
 from zbackup.engines.mysql.copy.tables import ForeignKey, quoted_name
 from zbackup.engines.mysql.server.connection import Connection, StatementFailed
 from zbackup.engines.mysql.sql.quoting import identifier

@@ -7,13 +7,12 @@ from functools import partial
 from zbackup.engines.mysql.copy import statements
 from zbackup.engines.mysql.copy.ends import Ends
 from zbackup.engines.mysql.copy.job import TableJob
+from zbackup.engines.mysql.copy.statements import BUSY
 from zbackup.engines.mysql.server.connection import Row, StatementFailed
 
 BATCH_BYTES = 1 << 20
 BATCH_ROWS = 2000
 TRIES = 5
-BUSY = (1205, 1213)
-"""A lock was not granted in time, or the transaction was chosen to end a deadlock."""
 
 
 def insert_rows(ends: Ends, job: TableJob, query: bytes, before: int = 0) -> int:

@@ -18,8 +18,9 @@ from typing import Literal
 
 from zbackup.engines.mysql.copy import made_lines, statements
 from zbackup.engines.mysql.copy.ends import Ends
-from zbackup.engines.mysql.copy.insert_rows import BUSY, insert_rows
+from zbackup.engines.mysql.copy.insert_rows import insert_rows
 from zbackup.engines.mysql.copy.job import TableJob
+from zbackup.engines.mysql.copy.statements import BUSY
 from zbackup.engines.mysql.copy.tables import Table
 from zbackup.engines.mysql.server.connection import Row, RowConnection, StatementFailed
 

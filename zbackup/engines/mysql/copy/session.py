@@ -4,10 +4,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
-from zbackup.config.copying import CopyBack
 from zbackup.engines.mysql.copy import encryption, made_lines, tables
-from zbackup.engines.mysql.copy.account import grants, require_privileges, sees_all
-from zbackup.engines.mysql.copy.brake import Brake
+from zbackup.engines.mysql.copy.account import (
+    ProductionAccount,
+    clone_options,
+    grants,
+    require_privileges,
+    sees_all,
+)
 from zbackup.engines.mysql.copy.compare import Tally, difference, put_back
 from zbackup.engines.mysql.copy.definition import schema_named
 from zbackup.engines.mysql.copy.ends import Ends, sessions, when_allowed
@@ -25,7 +29,6 @@ from zbackup.engines.mysql.copy.sides import Sides
 from zbackup.engines.mysql.copy.statements import SETTINGS
 from zbackup.engines.mysql.copy.tables import quoted_name
 from zbackup.engines.mysql.copy.views import make_views, plan_rest
-from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server.connection import (
     Connection,
     LoginRefused,
@@ -34,9 +37,10 @@ from zbackup.engines.mysql.server.connection import (
     connect_rows,
 )
 from zbackup.engines.mysql.sql.quoting import identifier
-from zbackup.model.copying import CopiedTable, CopyPlan, CopyStep, CopyWish, Difference, Entrance
+from zbackup.model.copying import CopiedTable, CopyPlan, CopyStep, CopyWish, Difference
 from zbackup.model.errors import NotFound, Refused, UsageError, VerificationFailed
 from zbackup.model.progress import Progress
+from zbackup.model.recovery import Entrance
 from zbackup.model.table_name import TableName
 
 # Without it the snapshot below is none.
@@ -46,29 +50,27 @@ ONE_VIEW = b"START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MysqlCopier:
-    """See engines.base.Copier. `usual` is the instance's own account, `rules` None: none are configured."""
+    """See engines.base.Copier."""
 
-    instance: str
-    usual: ConnectOptions
-    rules: CopyBack | None
+    account: ProductionAccount
 
     @property
     def configured(self) -> bool:
         """See engines.base.Copier."""
-        return self.rules is not None
+        return self.account.rules is not None
 
     def require_account(self, schemas: Sequence[str] = ()) -> str:
         """See engines.base.Copier."""
-        with connect(self._account) as connection:
+        with connect(self.account.login) as connection:
             where = require_privileges(connection, schemas)
             how = "LOAD DATA" if made_lines.loads(connection) else f"INSERT ({made_lines.FASTER})"
-        return f"{self._account.user} may copy into {where}, by {how}"
+        return f"{self.account.login.user} may copy into {where}, by {how}"
 
     def admits(self, entrance: Entrance, wish: CopyWish) -> Entrance | None:
         """See engines.base.Copier."""
-        login = replace(entrance, user=entrance.user or self._account.user)
+        login = replace(entrance, user=entrance.user or self.account.login.user)
         if not entrance.user:
-            login = replace(login, password=self._account.password())
+            login = replace(login, password=self.account.login.password())
         try:
             with connect(clone_options(login)) as connection:
                 if not sees_all(connection, {name.schema for name in wish.tables}):
@@ -89,7 +91,7 @@ class MysqlCopier:
         """See engines.base.Copier."""
         with ExitStack() as open_ones:
             loads = not (wish.changed or wish.where)
-            production, loaders = sessions(open_ones, self._account, progress, loads=loads)
+            production, loaders = sessions(open_ones, self.account.login, progress, loads=loads)
             rows_of_production = loaders[0]
             into_clone = clone_options(entrance)
             clone = open_ones.enter_context(when_allowed(lambda: connect(into_clone)))
@@ -104,7 +106,7 @@ class MysqlCopier:
             rows_of_clone.execute(ONE_VIEW_FOR_ALL)
             watch = None
             if wish.replace:
-                watch = open_ones.enter_context(connect(self.usual))
+                watch = open_ones.enter_context(connect(self.account.usual))
                 watch.execute(PATIENCE)
             sides = Sides(
                 clone,
@@ -112,7 +114,7 @@ class MysqlCopier:
                 rows_of_clone,
                 rows_of_production,
                 watch,
-                ours=frozenset({self.usual.user, self._account.user}),
+                ours=frozenset({self.account.usual.user, self.account.login.user}),
                 given=wish.given,
             )
             _require_other_server(clone, production)
@@ -120,7 +122,7 @@ class MysqlCopier:
                 clone=rows_of_clone,
                 production=rows_of_production,
                 loaders=loaders,
-                brake=self.brake(production, progress),
+                brake=self.account.brake(production, progress),
                 progress=progress,
             )
             try:
@@ -133,32 +135,6 @@ class MysqlCopier:
                 raise PrivilegeMissing(
                     f"{str(missing).partition(': GRANT')[0]}; copies need: {wanted}"
                 ) from None
-
-    def require_options(self) -> ConnectOptions:
-        """Return the account's login. Raise Refused without one."""
-        return self._account
-
-    def brake(self, production: Connection, progress: Progress) -> Brake:
-        """Return what keeps a copy from getting in production's way. Raise Refused without an account."""
-        rules, account = self._rules, self._account
-        replicas = tuple(replace(account, socket="", host=h, port=p or 3306) for h, p in rules.replicas)
-        return Brake(production, rules, progress, replicas)
-
-    @property
-    def _account(self) -> ConnectOptions:
-        user, password = self._rules.user, self._rules.password
-        return replace(self.usual, user=user, password=password.read if password else lambda: "")
-
-    @property
-    def _rules(self) -> CopyBack:
-        if self.rules is None:
-            raise Refused(
-                "copying into production needs an account of its own there: set user and password in "
-                f"[instance.{self.instance}.copy_back], and "
-                "CREATE USER zbackup_copy@localhost IDENTIFIED BY '...'; "
-                f"{grants('zbackup_copy@localhost', 'SCHEMA')}"
-            )
-        return self.rules
 
 
 @dataclass(slots=True, kw_only=True)
@@ -394,11 +370,6 @@ def _copied(step: CopyStep, *, inserted: int = 0, verified: bool = False) -> Cop
         verified=verified,
         notes=step.notes,
     )
-
-
-def clone_options(entrance: Entrance) -> ConnectOptions:
-    """The options to connect to a clone's server."""
-    return ConnectOptions(socket=entrance.socket, user=entrance.user, password=lambda: entrance.password)
 
 
 def _require_other_server(clone: Connection, production: Connection) -> None:

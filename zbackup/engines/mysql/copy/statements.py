@@ -23,6 +23,13 @@ SETTINGS = (
     "sql_big_selects = 1, sql_safe_updates = 0, sql_auto_is_null = 0, sql_quote_show_create = 1"
 )
 
+NOT_TAKEN = (1062, 1216, 1451, 1452, 1526, 1557, 1586, 1761, 1762, 3819, 4025)
+"""Errors by which production's other rows or rules refuse a row: unique and foreign keys, CHECK constraints,
+and partitions, none of which is for it."""
+NO_PARENT = (1216, 1452)
+BUSY = (1205, 1213)
+"""A lock was not granted in time, or the transaction was chosen to end a deadlock."""
+
 LONG = frozenset(
     (
         "tinytext",

@@ -264,3 +264,29 @@ def _triggers(connection: Connection, name: TableName) -> tuple[Trigger, ...]:
         (name.schema, name.table),
     )
     return tuple(Trigger(name=str(row["name"]), event=str(row["event"])) for row in rows)
+
+
+def unseen(watch: Connection, name: TableName) -> set[str]:
+    """Foreign keys that refer to the table, also from tables that the copies' account may not see.
+
+    Sources: MySQL reference manual, "The INFORMATION_SCHEMA INNODB_FOREIGN Table"; MariaDB's manual,
+    "Information Schema INNODB_SYS_FOREIGN Table". Both need the privilege PROCESS, and show all foreign keys;
+    the standard's tables show those alone of tables on which the account has a privilege.
+    """
+    if "mariadb" in watch.version.lower():
+        # Names are as InnoDB's files have them.
+        table, parts = "INNODB_SYS_FOREIGN", ("CONVERT(CAST({} AS BINARY) USING filename)",)
+    else:
+        table, parts = "INNODB_FOREIGN", ("{}",)
+    whole = "SUBSTRING_INDEX({}, '/', {})"
+
+    def part(column: str, which: int) -> str:
+        return parts[0].format(whole.format(column, which))
+
+    rows = watch.rows(
+        f"SELECT {part('ID', -1)} AS name, {part('FOR_NAME', 1)} AS s, {part('FOR_NAME', -1)} AS t "
+        f"FROM information_schema.{table} WHERE FOR_NAME <> REF_NAME "
+        f"AND {part('REF_NAME', 1)} = %s AND {part('REF_NAME', -1)} = %s",
+        (name.schema, name.table),
+    )
+    return {f"{row['name']} of {row['s']}.{row['t']}" for row in rows}

@@ -45,11 +45,10 @@ from zbackup.engines.owner import require_own_user
 from zbackup.model.added_log import AddedFile
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
-from zbackup.model.copying import Entrance
 from zbackup.model.log import LogSpan, Transaction, how_many
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
-from zbackup.model.recovery import Checked, Files, Recovered, Serving
+from zbackup.model.recovery import Checked, Entrance, Files, Recovered, Serving
 from zbackup.model.target import Stop
 from zbackup.proc.programs import require_elsewhere
 

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from zbackup.engines.mysql.copy.brake import Brake
-from zbackup.engines.mysql.copy.compare import NOT_TAKEN
-from zbackup.engines.mysql.copy.insert_rows import BUSY, TRIES
 from zbackup.engines.mysql.copy.patience import ended_if_silent
+from zbackup.engines.mysql.copy.statements import BUSY, NOT_TAKEN
 from zbackup.engines.mysql.copy.tables import Table
 from zbackup.engines.mysql.server.connection import (
     Connection,
@@ -263,7 +262,7 @@ class PutBack:
     def _again(self, portion: Sequence[Step], tallies: Tallies) -> list[tuple[Step, str]]:
         """One portion, again while somebody else holds a lock: our wait is short."""
         barred: dict[RowId, str] = {}
-        tries = TRIES
+        tries = 5
         while True:
             fresh: Tallies = {step.table: Tally() for step in portion}
             try:

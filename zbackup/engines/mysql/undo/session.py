@@ -8,9 +8,9 @@ from pathlib import Path
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.table_map import TableMap
 from zbackup.engines.mysql.binlog.transaction_events import Event, transaction_events
+from zbackup.engines.mysql.copy.account import ProductionAccount, clone_options
 from zbackup.engines.mysql.copy.brake import Brake
 from zbackup.engines.mysql.copy.patience import PATIENCE
-from zbackup.engines.mysql.copy.session import MysqlCopier, clone_options
 from zbackup.engines.mysql.copy.statements import SETTINGS
 from zbackup.engines.mysql.recovery.replay_bounds import paths_of
 from zbackup.engines.mysql.server.connection import (
@@ -40,10 +40,10 @@ from zbackup.engines.mysql.undo.referring_rows import ReferringRows, RowsGiven, 
 from zbackup.engines.mysql.undo.rows_before import Clone, RowsBefore, unknown_columns
 from zbackup.engines.mysql.undo.tables import Target, firing, read_target, require_delete
 from zbackup.model.backup import BackupFiles
-from zbackup.model.copying import Entrance
 from zbackup.model.errors import NotRecoverable, Refused, UsageError, VerificationFailed
 from zbackup.model.log import ClusterTime, Transaction
 from zbackup.model.progress import Progress
+from zbackup.model.recovery import Entrance
 from zbackup.model.table_name import TableName
 from zbackup.model.transaction_name import FORMS
 from zbackup.model.undoing import ImagesIncomplete, UndoneTable, UndoPlan, UndoWish
@@ -59,7 +59,7 @@ manuals, "InnoDB Locking", gap locks)."""
 class MysqlUndoer:
     """See engines.base.Undoer. It writes by the account that copies write by."""
 
-    copier: MysqlCopier
+    account: ProductionAccount
 
     def find(self, at: ClusterTime) -> Transaction:
         """See engines.base.Undoer: a binary log has no cluster times."""
@@ -83,11 +83,11 @@ class MysqlUndoer:
         self, log: "TransactionLog", wish: UndoWish, entrance: Entrance | None, progress: Progress
     ) -> Iterator["MysqlUndo"]:
         """The same of a transaction that stands in a file."""
-        account = self.copier.require_options()
+        account = self.account.login
         with ExitStack() as open_ones:
             production = open_ones.enter_context(connect(account))
             rows = open_ones.enter_context(connect_rows(account))
-            watch = open_ones.enter_context(connect(self.copier.usual))
+            watch = open_ones.enter_context(connect(self.account.usual))
             clone = None
             if entrance is not None:
                 options = clone_options(entrance)
@@ -112,7 +112,7 @@ class MysqlUndoer:
                 rows=rows,
                 watch=watch,
                 clone=clone,
-                brake=self.copier.brake(production, progress),
+                brake=self.account.brake(production, progress),
                 progress=progress,
             )
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from zbackup.engines.mysql.copy import tables
 from zbackup.engines.mysql.copy.account import granted_in
-from zbackup.engines.mysql.copy.attached import unseen
 from zbackup.engines.mysql.copy.tables import ForeignKey, Table
 from zbackup.engines.mysql.server.connection import Connection, PrivilegeMissing
 from zbackup.engines.mysql.server.privileges import grant
@@ -58,7 +57,7 @@ def _references(
     others = tables.foreign_keys(production, name, of_others=True)
     if watch is not None:
         known = {f"{key.name} of {key.table}" for key in others}
-        if hidden := sorted(unseen(watch, name) - known):
+        if hidden := sorted(tables.unseen(watch, name) - known):
             raise Refused(
                 f"foreign keys refer to {name} from tables that the copies' account may not see "
                 f"({', '.join(hidden)})"
