@@ -22,10 +22,10 @@ from tests.lab import servers
 from tests.lab.mysql_fixture import DatabaseServer, Settings
 from tests.lab.said import said
 from zbackup.config.copying import CopyBack
-from zbackup.engines.mysql.copy.account import ProductionAccount, grants
-from zbackup.engines.mysql.copy.session import MysqlCopier
 from zbackup.engines.mysql.options import ConnectOptions
-from zbackup.model.copying import CopyWish
+from zbackup.engines.mysql.production.account import ProductionAccount, grants
+from zbackup.features.copyback.copying import CopyWish
+from zbackup.features.copyback.mysql.session import MysqlCopier
 from zbackup.model.recovery import Entrance
 from zbackup.model.table_name import parse_table
 

@@ -284,18 +284,18 @@ def _closed(settings: Settings) -> tuple[str, ...]:
 
 def _copier(instance: Instance) -> tuple[Copier, Undoer]:
     # A tenth of what starting a command takes, and most copy nothing back.
-    from zbackup.engines.mysql.copy.account import ProductionAccount
-    from zbackup.engines.mysql.copy.session import MysqlCopier
-    from zbackup.engines.mysql.undo.session import MysqlUndoer
+    from zbackup.engines.mysql.production.account import ProductionAccount
+    from zbackup.features.copyback.mysql.session import MysqlCopier
+    from zbackup.features.undo.mysql.session import MysqlUndoer
 
     account = ProductionAccount(instance=instance.name, usual=_connect(instance), rules=instance.copy_back)
     return MysqlCopier(account=account), MysqlUndoer(account=account)
 
 
 def _mongodb_copier(instance: Instance) -> tuple[Copier, Undoer]:
-    from zbackup.engines.mongodb.copy.account import MongoAccount
-    from zbackup.engines.mongodb.copy.session import MongoCopier
-    from zbackup.engines.mongodb.undo.session import MongoUndoer
+    from zbackup.engines.mongodb.production.account import MongoAccount
+    from zbackup.features.copyback.mongodb.session import MongoCopier
+    from zbackup.features.undo.mongodb.session import MongoUndoer
 
     account = MongoAccount(instance=instance.name, usual=_connect_mongodb(instance), rules=instance.copy_back)
     return MongoCopier(account=account), MongoUndoer(account=account)

@@ -15,7 +15,7 @@ import pytest
 from tests.system.clone_story import create, entered
 from tests.system.forked import forks
 from tests.system.house import Connection, House, Result, next_second
-from zbackup.engines.mysql.copy.account import grants
+from zbackup.engines.mysql.production.account import grants
 from zbackup.engines.mysql.sql.quoting import identifier, literal
 
 VARIANTS = ("mysql-9.7", "mariadb-10.11", "mariadb-11.8")

@@ -10,14 +10,14 @@ import pytest
 from tests.fast.right import portrait
 from tests.fast.world import World
 from tests.unit.copied import BESIDE, DIFFERENCE, ORDERS, STEP
+from zbackup.features.copyback.after_restore import copy_and_destroy, require_possible
+from zbackup.features.copyback.copy import CopyReport, copy
+from zbackup.features.copyback.copying import CopiedTable, CopyPlan, CopyWish, Difference
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.clones.clone_datasets import describe, find_clone
 from zbackup.jobs.clones.lifecycle import stop
 from zbackup.jobs.context import Context
-from zbackup.jobs.copy.after_restore import copy_and_destroy, require_possible
-from zbackup.jobs.copy.copy import CopyReport, copy
 from zbackup.jobs.dev_clones.create import CreateOptions, create
-from zbackup.model.copying import CopiedTable, CopyPlan, CopyWish, Difference
 from zbackup.model.errors import DatabaseError, Refused, UsageError
 from zbackup.model.recovery import Entrance
 from zbackup.model.table_name import TableName

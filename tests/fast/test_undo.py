@@ -11,17 +11,17 @@ import pytest
 from tests.fast.right import portrait, require_nothing_left
 from tests.fast.server import UUID, position
 from tests.fast.world import World
+from zbackup.features.undo import undo as room
+from zbackup.features.undo.undo import UndoOptions, UndoReport, undo
+from zbackup.features.undo.undoing import ImagesIncomplete, UndoneTable, UndoPlan, UndoWish
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.context import Context
-from zbackup.jobs.undo import undo as room
-from zbackup.jobs.undo.undo import UndoOptions, UndoReport, undo
 from zbackup.model.errors import DatabaseError, NotRecoverable, Refused
 from zbackup.model.log import ClusterTime, Transaction
 from zbackup.model.recovery import Entrance
 from zbackup.model.table_name import TableName
 from zbackup.model.target import BeforeTransaction
 from zbackup.model.transaction_name import Gtid
-from zbackup.model.undoing import ImagesIncomplete, UndoneTable, UndoPlan, UndoWish
 
 ORDERS = TableName("shop", "orders")
 SEEN = UndoneTable(table=ORDERS, updated=3)

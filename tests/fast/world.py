@@ -393,7 +393,7 @@ def at_the_doors(current: Callable[[], World]) -> Iterator[None]:
         "zbackup.jobs.clones.clone_datasets.secure_files": files,
         "zbackup.jobs.clones.provision.secure_files": files,
         "zbackup.jobs.clones.lifecycle.secure_files": files,
-        "zbackup.jobs.copy.copy.secure_files": files,
+        "zbackup.features.copyback.copy.secure_files": files,
         "zbackup.jobs.clones.temporary.kept_mounted": lambda path: current().kept_mounted(path),
         "zbackup.jobs.clones.clone_datasets.server_process": lambda *a: current().server_process(*a),
         "zbackup.jobs.clones.find_leftovers.server_process": lambda *a: current().server_process(*a),

@@ -14,18 +14,18 @@ import pytest
 
 from tests.lab.copy_rig import Rig
 from tests.lab.undo_rows import _transaction, _undo
-from zbackup.engines.mysql.copy import session as session_module
-from zbackup.engines.mysql.copy import tables
-from zbackup.engines.mysql.copy.definition import Definition
-from zbackup.engines.mysql.copy.job import TableJob
-from zbackup.engines.mysql.copy.sides import Sides
-from zbackup.engines.mysql.copy.tables import quoted_name
 from zbackup.engines.mysql.options import ConnectOptions
+from zbackup.engines.mysql.production import tables
+from zbackup.engines.mysql.production.tables import quoted_name
 from zbackup.engines.mysql.recovery.check_tables import check_tables
 from zbackup.engines.mysql.recovery.memory_tables import set_aside
 from zbackup.engines.mysql.server.connection import Connection, PrivilegeMissing, connect
 from zbackup.engines.mysql.sql.quoting import identifier, literal, qualified
-from zbackup.model.copying import CopyWish
+from zbackup.features.copyback.copying import CopyWish
+from zbackup.features.copyback.mysql import session as session_module
+from zbackup.features.copyback.mysql.definition import Definition
+from zbackup.features.copyback.mysql.job import TableJob
+from zbackup.features.copyback.mysql.sides import Sides
 from zbackup.model.errors import DatabaseError, Refused
 from zbackup.model.progress import Silent
 from zbackup.model.recovery import Entrance

@@ -6,9 +6,10 @@ import pytest
 
 from tests.lab.copy_rig import Rig, cut_at, places
 from tests.lab.repeats import step
-from zbackup.engines.mysql.copy import load_lacking, load_rows, made_lines, patience, session, statements
-from zbackup.engines.mysql.copy.tables import Table
+from zbackup.engines.mysql.production import brake, statements
+from zbackup.engines.mysql.production.tables import Table
 from zbackup.engines.mysql.server.connection import RowConnection, StatementFailed
+from zbackup.features.copyback.mysql import load_lacking, load_rows, made_lines, session
 from zbackup.model.errors import DatabaseError
 
 
@@ -128,7 +129,7 @@ class TestLoads:
 
         for wish in ({"missing": True}, {"changed": True}):
             with monkeypatch.context() as patch:
-                patch.setattr(patience, "SILENT_S", 1)
+                patch.setattr(brake, "SILENT_S", 1)
                 patch.setattr(RowConnection, "write", stopped)
                 with pytest.raises(DatabaseError):
                     more.copy("more.stopped", **wish)

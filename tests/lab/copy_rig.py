@@ -14,11 +14,11 @@ from tests.lab.mysql_fixture import DatabaseServer
 from tests.lab.said import said
 from tests.lab.servers.accounts import ZBACKUP_PASSWORD, ZBACKUP_USER
 from zbackup.config.copying import CopyBack
-from zbackup.engines.mysql.copy.account import ProductionAccount
-from zbackup.engines.mysql.copy.session import MysqlCopier
 from zbackup.engines.mysql.options import ConnectOptions
+from zbackup.engines.mysql.production.account import ProductionAccount
 from zbackup.engines.mysql.server.connection import Connection, RowConnection
-from zbackup.model.copying import CopiedTable, CopyPlan, CopyWish, Difference
+from zbackup.features.copyback.copying import CopiedTable, CopyPlan, CopyWish, Difference
+from zbackup.features.copyback.mysql.session import MysqlCopier
 from zbackup.model.errors import DatabaseError
 from zbackup.model.progress import Silent
 from zbackup.model.recovery import Entrance

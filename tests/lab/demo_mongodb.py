@@ -30,7 +30,7 @@ from tests.lab.mongo_fixture import (
 from tests.lab.mysql_fixture import ServerFailed
 from tests.lab.pool import PoolError, create_pool
 from tests.lab.trusted import trusted
-from zbackup.engines.mongodb.copy.account import ROLES
+from zbackup.engines.mongodb.production.account import ROLES
 
 FLAVOUR = "mongodb-6.0"
 RATE = 40.0

@@ -18,7 +18,7 @@ from tests.lab.pool import Pool, create_pool
 from tests.lab.servers.accounts import ZBACKUP_PASSWORD
 from tests.lab.servers.templates import DAEMON
 from tests.lab.trusted import trusted
-from zbackup.engines.mysql.copy.account import grants
+from zbackup.engines.mysql.production.account import grants
 
 CLONE = "before-drop"
 CONFIG = """\

@@ -12,10 +12,10 @@ from tests.lab.copy_rig import Rig, cut_at, make_odd_tables, places, with_keys
 from tests.lab.lock_rig import SERVERS, room, start
 from tests.lab.repeats import step
 from tests.lab.undo_rows import TestUndo
-from zbackup.engines.mysql.copy import finish, plan_table
-from zbackup.engines.mysql.copy.account import grants
+from zbackup.engines.mysql.production.account import grants
 from zbackup.engines.mysql.server.connection import PrivilegeMissing
-from zbackup.model.copying import CopyWish
+from zbackup.features.copyback.copying import CopyWish
+from zbackup.features.copyback.mysql import finish, plan_table
 from zbackup.model.errors import DatabaseError, Refused, Taken, UsageError
 from zbackup.model.recovery import Entrance
 from zbackup.model.table_name import TableName, parse_table

@@ -18,12 +18,12 @@ from tests.lab.repeats import step
 from tests.lab.said import said
 from tests.lab.undo_documents import TestUndoDocuments
 from zbackup.config.copying import CopyBack
-from zbackup.engines.mongodb.copy.account import ROLES, MongoAccount
-from zbackup.engines.mongodb.copy.fill import prove
-from zbackup.engines.mongodb.copy.session import MongoCopier, MongoCopy
 from zbackup.engines.mongodb.options import ConnectOptions
+from zbackup.engines.mongodb.production.account import ROLES, MongoAccount
 from zbackup.engines.mongodb.server.connection import Connection, PrivilegeMissing
-from zbackup.model.copying import CopiedTable, CopyWish, Difference
+from zbackup.features.copyback.copying import CopiedTable, CopyWish, Difference
+from zbackup.features.copyback.mongodb.fill import prove
+from zbackup.features.copyback.mongodb.session import MongoCopier, MongoCopy
 from zbackup.model.errors import DatabaseError, Refused, Taken, VerificationFailed
 from zbackup.model.progress import Silent
 from zbackup.model.recovery import Entrance
@@ -328,7 +328,7 @@ def test_a_time_series_is_never_dropped_for_somebody_may_write_to_it(
         rig.change("series", "insert_one", dict(own))
         prove(*arguments)
 
-    monkeypatch.setattr("zbackup.engines.mongodb.copy.session.prove", prove_beside)
+    monkeypatch.setattr("zbackup.features.copyback.mongodb.session.prove", prove_beside)
     with pytest.raises(VerificationFailed, match=r"drop shop\.series"):
         rig.copy("shop.series", into=series)
     assert len(rig.measurements(rig.production)) == 3001

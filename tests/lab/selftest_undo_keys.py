@@ -17,11 +17,11 @@ from tests.lab.said import said
 from tests.lab.servers.accounts import ZBACKUP_PASSWORD, ZBACKUP_USER
 from zbackup.config.copying import CopyBack
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.copy.account import ProductionAccount
 from zbackup.engines.mysql.options import ConnectOptions
-from zbackup.engines.mysql.undo.session import MysqlUndo, MysqlUndoer, TransactionLog
+from zbackup.engines.mysql.production.account import ProductionAccount
+from zbackup.features.undo.mysql.session import MysqlUndo, MysqlUndoer, TransactionLog
+from zbackup.features.undo.undoing import UndoneTable, UndoWish
 from zbackup.model.progress import Silent
-from zbackup.model.undoing import UndoneTable, UndoWish
 
 __all__ = ["room"]
 
@@ -238,8 +238,8 @@ def test_a_trigger_that_nobody_sees_is_counted(
     server: DatabaseServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever makes the server change more rows than planned: nothing is changed."""
-    from zbackup.engines.mysql.undo import put_back
-    from zbackup.engines.mysql.undo import session as undoing
+    from zbackup.features.undo.mysql import put_back
+    from zbackup.features.undo.mysql import session as undoing
     from zbackup.model.errors import VerificationFailed
 
     fresh(server, PARENT, child("ON DELETE CASCADE"))

@@ -11,12 +11,12 @@ from pymongo import WriteConcern
 
 from tests.lab.mongo_fixture import Client
 from zbackup.engines.mongodb.server.connection import PrivilegeMissing
-from zbackup.engines.mongodb.undo.session import MongoUndo, MongoUndoer
+from zbackup.features.undo.mongodb.session import MongoUndo, MongoUndoer
+from zbackup.features.undo.undoing import ImagesIncomplete, UndoneTable, UndoWish
 from zbackup.model.errors import NotRecoverable, Refused
 from zbackup.model.log import ClusterTime
 from zbackup.model.progress import Silent
 from zbackup.model.recovery import Entrance
-from zbackup.model.undoing import ImagesIncomplete, UndoneTable, UndoWish
 
 SETS = {"$set": {"a.b": 9, "list.2": "x", "new": {"z": 1, "y": 2}}, "$unset": {"gone": 1}}
 

@@ -97,14 +97,14 @@ NAMED = (
     ),
     Mutant(
         "an undo forgets that rows follow a key that is changed",
-        "zbackup/engines/mysql/undo/foreign_keys.py",
+        "zbackup/features/undo/mysql/foreign_keys.py",
         'if step.kind == "insert":',
         'if step.kind != "delete":',
         ("tests/unit/engines/mysql/test_undo_foreign_keys.py",),
     ),
     Mutant(
         "an undo takes any row of its own for one that leaves nothing of a foreign key",
-        "zbackup/engines/mysql/undo/foreign_keys.py",
+        "zbackup/features/undo/mysql/foreign_keys.py",
         "return any(column in changed for column, _ in reference.columns)",
         "return True",
         ("tests/unit/engines/mysql/test_undo_foreign_keys.py",),

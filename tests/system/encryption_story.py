@@ -16,7 +16,7 @@ from tests.system.house import ZBACKUP, House, checksums, local, next_second, ut
 from tests.system.portrait import portrait
 from tests.system.test_least_privilege import AS_ZBACKUP, UID, documented_permissions
 from tests.unit.docs.typed import shell
-from zbackup.engines.mysql.copy.account import grants
+from zbackup.engines.mysql.production.account import grants
 
 TABLE = {"mysql": "ENCRYPTION='Y'", "mariadb": "ENCRYPTED=YES"}
 ENCRYPTED = {

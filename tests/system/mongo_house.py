@@ -28,8 +28,8 @@ class MongoHouse(Zbackup):
         "zbackup.engines.mongodb.engine",
         "zbackup.engines.mongodb.recovery.log_reader",
         "zbackup.engines.mongodb.recovery.recover",
-        "zbackup.engines.mongodb.copy.session",
-        "zbackup.engines.mongodb.undo.session",
+        "zbackup.features.copyback.mongodb.session",
+        "zbackup.features.undo.mongodb.session",
     )
 
     def __init__(self, pool: Pool, home: Path, server: MongoServer, datasets: tuple[str, ...]) -> None:

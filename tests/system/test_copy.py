@@ -18,7 +18,7 @@ from tests.lab.mysql_fixture import DatabaseServer, Row
 from tests.lab.variants import Variant
 from tests.system.house import House, local, next_second, now, wait_until
 from tests.unit.docs.typed import typed
-from zbackup.engines.mysql.copy.account import grants
+from zbackup.engines.mysql.production.account import grants
 
 VARIANTS = ("mariadb-10.11",)
 SLOW_VARIANTS = ("mysql-9.7",)

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from zbackup.cli import copy
-from zbackup.jobs.copy.copy import CopyReport
-from zbackup.model.copying import CopiedTable, CopyPlan, CopyStep, Difference, RowChange
+from zbackup.features.copyback import command
+from zbackup.features.copyback.copy import CopyReport
+from zbackup.features.copyback.copying import CopiedTable, CopyPlan, CopyStep, Difference, RowChange
 from zbackup.model.table_name import TableName
 
 ORDERS = TableName("shop", "orders")
@@ -48,7 +48,7 @@ DONE = CopyReport(
 
 def in_json() -> dict[str, Any]:
     return {
-        "copy": copy.shape(DONE, dry_run=False),
+        "copy": command.shape(DONE, dry_run=False),
         "restore --table": {"copied": {}},
-        "copy --dry-run": copy.shape(PLANNED, dry_run=True),
+        "copy --dry-run": command.shape(PLANNED, dry_run=True),
     }

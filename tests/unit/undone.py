@@ -3,11 +3,11 @@
 from typing import Any
 
 from tests.unit.samples import at
-from zbackup.cli import undo
-from zbackup.jobs.undo.undo import UndoReport
+from zbackup.features.undo import command
+from zbackup.features.undo.undo import UndoReport
+from zbackup.features.undo.undoing import UndoneTable, UndoPlan
 from zbackup.model.log import Transaction
 from zbackup.model.table_name import TableName
-from zbackup.model.undoing import UndoneTable, UndoPlan
 
 ORDERS = TableName("shop", "orders")
 
@@ -27,4 +27,4 @@ def report(**counts: Any) -> UndoReport:
 
 def in_json() -> dict[str, Any]:
     """By the name of the command."""
-    return {"undo": undo.shape(report(deleted=1), dry_run=True)}
+    return {"undo": command.shape(report(deleted=1), dry_run=True)}

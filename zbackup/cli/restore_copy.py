@@ -8,14 +8,14 @@ import typer
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit, emit_incomplete
 from zbackup.cli.restore_report import Asked, render_report, report_shape
+from zbackup.features.copyback.copying import CopyWish
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.restore import RestoreReport
-from zbackup.model.copying import CopyWish
 from zbackup.model.errors import UsageError
 from zbackup.model.table_name import parse_table
 
 if TYPE_CHECKING:
-    from zbackup.jobs.copy.copy import CopyReport
+    from zbackup.features.copyback.copy import CopyReport
 
 Tables = Annotated[
     list[str] | None,
@@ -52,10 +52,12 @@ def wished(names: list[str], into: str, engine: str, *, missing: bool, changed: 
 
 
 def require_possible(ctx: Context, wish: CopyWish) -> None:
-    """See jobs.copy.after_restore. All that copying takes is read here: hours later, when the server is
+    """See features.copyback.after_restore. All that copying takes is read here: hours later, when the server is
     there, an upgrade may have put other modules in their place."""
-    from zbackup.cli import copy  # noqa: F401
-    from zbackup.jobs.copy import after_restore
+    from zbackup.features.copyback import (
+        after_restore,
+        command,  # noqa: F401
+    )
 
     after_restore.require_possible(ctx, wish)
 
@@ -70,8 +72,8 @@ def bring_back(
     if wish is None:
         return None
     # Only who copies back waits until all that copying takes is read.
-    from zbackup.cli.copy import confirmed
-    from zbackup.jobs.copy.after_restore import command_for, copy_and_destroy
+    from zbackup.features.copyback.after_restore import command_for, copy_and_destroy
+    from zbackup.features.copyback.command import confirmed
 
     if report.recovered.other_zone or report.recovered.other_settings:
         name = report.clone.name
@@ -100,10 +102,12 @@ def tell(
     if copied is None:
         emit(options, "restore", shape, lambda: render_report(asked, report) + _to_keep(configuration))
         return
-    from zbackup.cli import copy
+    from zbackup.features.copyback import command
 
-    more = {"copied": copy.shape(copied, dry_run=False)}
-    emit_incomplete(options, "restore", shape | more, lambda: copy.text(copied), copy.incomplete(copied))
+    more = {"copied": command.shape(copied, dry_run=False)}
+    emit_incomplete(
+        options, "restore", shape | more, lambda: command.text(copied), command.incomplete(copied)
+    )
 
 
 def _to_keep(configuration: str) -> str:

@@ -6,12 +6,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from zbackup.features.copyback.copying import CopiedTable, CopyPlan, CopyStep, CopyWish, Difference
+from zbackup.features.undo.undoing import UndoneTable, UndoPlan, UndoWish
 from zbackup.model.added_log import AddedFile
 from zbackup.model.anchors import Anchor
 from zbackup.model.archive import ArchivedFile
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
-from zbackup.model.copying import CopiedTable, CopyPlan, CopyStep, CopyWish, Difference
 from zbackup.model.log import ClusterTime, LogDamage, LogSpan, Transaction
 from zbackup.model.progress import Progress
 from zbackup.model.record import LockKind, Record
@@ -19,7 +20,6 @@ from zbackup.model.recovery import Checked, Entrance, Files, Reach, Recovered, R
 from zbackup.model.relocation import Relocation
 from zbackup.model.server import LockChoice, ServerFacts
 from zbackup.model.target import Stop
-from zbackup.model.undoing import UndoneTable, UndoPlan, UndoWish
 from zbackup.model.unreplayable import Unreplayable
 from zbackup.model.written_log import LogBytes, WrittenFile
 

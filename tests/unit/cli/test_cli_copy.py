@@ -10,12 +10,12 @@ import pytest
 
 from tests.unit.copied import BESIDE, DONE, ORDERS, PLANNED
 from zbackup import cli
-from zbackup.cli import copy, restore_copy
+from zbackup.cli import restore_copy
 from zbackup.clock import SystemClock
-from zbackup.jobs.copy import after_restore
-from zbackup.jobs.copy import copy as job
-from zbackup.jobs.copy.copy import CopyReport, require_sensible
-from zbackup.model.copying import CopyWish, Difference
+from zbackup.features.copyback import after_restore, command
+from zbackup.features.copyback import copy as job
+from zbackup.features.copyback.copy import CopyReport, require_sensible
+from zbackup.features.copyback.copying import CopyWish, Difference
 from zbackup.model.errors import Taken, UsageError
 from zbackup.model.table_name import TableName
 
@@ -23,7 +23,7 @@ WISH = CopyWish(tables=(ORDERS,), moment="20260101T000000")
 
 
 def test_a_plan_shows_each_statement_and_each_row_that_differs() -> None:
-    assert copy.plan_text(PLANNED).splitlines() == [
+    assert command.plan_text(PLANNED).splitlines() == [
         "shop.orders -> shop.orders",
         "  UPDATE `shop`.`orders` SET ...;",
         "  note: triggers run",
@@ -44,18 +44,18 @@ def test_a_plan_shows_each_statement_and_each_row_that_differs() -> None:
 )
 def test_a_plan_counts_what_was_compared_and_says_what_is_left_away(found: Difference, said: str) -> None:
     report = replace(PLANNED, differences={ORDERS: found})
-    assert said in (line := copy.plan_text(report).splitlines()[-1])
+    assert said in (line := command.plan_text(report).splitlines()[-1])
     assert ("differ" in line) == (found.changed is not None) and "0 differ" not in line
-    assert copy.shape(report, dry_run=True)["tables"][0]["difference"]["changed"] == found.changed
+    assert command.shape(report, dry_run=True)["tables"][0]["difference"]["changed"] == found.changed
 
 
 def test_a_report_says_what_was_not_taken_and_ends_so() -> None:
-    said = copy.text(DONE).splitlines()
+    said = command.text(DONE).splitlines()
     assert said[0].split() == ["Table", "Into", "How", "Inserted", "Updated"]
     assert "  not taken  id=7: Duplicate entry" in said
     assert f"  {ORDERS} is what {BESIDE} was" in said
-    assert "1 rows or views: id=7" in str(copy.incomplete(DONE))
-    assert copy.incomplete(PLANNED) is None
+    assert "1 rows or views: id=7" in str(command.incomplete(DONE))
+    assert command.incomplete(PLANNED) is None
 
 
 def test_a_restore_for_tables_reads_all_that_copying_takes_before_it_begins(
@@ -64,10 +64,10 @@ def test_a_restore_for_tables_reads_all_that_copying_takes_before_it_begins(
     """An upgrade in the hours that it may take puts other modules in their place."""
     monkeypatch.setattr(after_restore, "require_possible", lambda *_: None)
     monkeypatch.delattr(cli, "copy")
-    monkeypatch.delitem(sys.modules, copy.__name__)
+    monkeypatch.delitem(sys.modules, command.__name__)
     ctx: Any = None
     restore_copy.require_possible(ctx, WISH)
-    assert copy.__name__ in sys.modules
+    assert command.__name__ in sys.modules
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_clone_whose_copy_fails_is_kept_and_the_command_that_goes_on_is_told(
             return found
 
         monkeypatch.setattr(after_restore, "copy", act)
-        after_restore.copy_and_destroy(ctx, "good", replace(WISH, **more), copy.confirmed(yes=True))
+        after_restore.copy_and_destroy(ctx, "good", replace(WISH, **more), command.confirmed(yes=True))
 
     with pytest.raises(Taken):
         copied(Taken("production has it"))
@@ -154,8 +154,8 @@ def test_rows_are_looked_at_first_where_somebody_is_asked_or_they_may_differ(
 
 
 def test_nobody_is_overwritten_unasked() -> None:
-    ask = copy.confirmed(yes=False)
-    assert ask and copy.confirmed(yes=True) is None
+    ask = command.confirmed(yes=False)
+    assert ask and command.confirmed(yes=True) is None
     with pytest.raises(UsageError, match="--yes"):
         ask(PLANNED)
     view = replace(PLANNED.plan.steps[0], action="view")

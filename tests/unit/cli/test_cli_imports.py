@@ -39,12 +39,12 @@ LIBRARIES = (
 )
 OTHERS = (
     "zbackup.engines.mongodb.engine",
-    "zbackup.engines.mysql.copy.session",
-    "zbackup.engines.mysql.undo.session",
+    "zbackup.features.copyback.mysql.session",
+    "zbackup.features.undo.mysql.session",
     "zbackup.destinations.s3",
     "zbackup.destinations.zfs_destination",
     "zbackup.jobs.cluster.restore",
-    "zbackup.jobs.copy.copy",
+    "zbackup.features.copyback.copy",
     "zbackup.jobs.restore.fetch",
     "zbackup.jobs.ship.gate",
     "zbackup.daemon",

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.undone import report
 from zbackup.cli.options import Options
 from zbackup.cli.output import Told, emit_incomplete
-from zbackup.cli.undo import confirmed, incomplete, shape, text
+from zbackup.features.undo.command import confirmed, incomplete, shape, text
 from zbackup.model.errors import CopyIncomplete, UsageError
 from zbackup.model.log import ClusterTime
 from zbackup.model.transaction_name import parse_named

@@ -14,11 +14,11 @@ from tests.unit.engines.binlog.test_search_by_filter import statement, transacti
 from tests.unit.samples import PLAIN, at
 from zbackup.engines.mysql.binlog.search_by_filter import search
 from zbackup.engines.mysql.recovery.log_search import MysqlLogSearch
+from zbackup.features.undo.undo import altered_by
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore import search_log
 from zbackup.jobs.restore.known_logs import UNKNOWN, KnownLog
 from zbackup.jobs.restore.search_log import search_behind
-from zbackup.jobs.undo.undo import altered_by
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.errors import Refused
 from zbackup.model.log import Transaction

@@ -10,8 +10,8 @@ from bson.raw_bson import RawBSONDocument
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zbackup.engines.mongodb.copy.account import ACTIONS, allowed
-from zbackup.engines.mongodb.copy.collections import (
+from zbackup.engines.mongodb.production.account import ACTIONS, allowed
+from zbackup.engines.mongodb.production.collections import (
     BATCH_BYTES,
     BATCH_DOCUMENTS,
     Collection,
@@ -19,10 +19,10 @@ from zbackup.engines.mongodb.copy.collections import (
     key,
     read_collection,
 )
-from zbackup.engines.mongodb.copy.compare import condition
-from zbackup.engines.mongodb.copy.plan_collection import CollectionJob, commands, in_order, work_name
 from zbackup.engines.mongodb.production.writer import member_lag
-from zbackup.model.copying import CopyStep, CopyWish
+from zbackup.features.copyback.copying import CopyStep, CopyWish
+from zbackup.features.copyback.mongodb.compare import condition
+from zbackup.features.copyback.mongodb.plan_collection import CollectionJob, commands, in_order, work_name
 from zbackup.model.errors import Refused
 from zbackup.model.table_name import TableName
 

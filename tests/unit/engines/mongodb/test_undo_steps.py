@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.examples import examples
-from zbackup.engines.mongodb.undo.images import Step, steps
-from zbackup.engines.mongodb.undo.put_back import command, judge, portions, statement
+from zbackup.features.undo.mongodb.images import Step, steps
+from zbackup.features.undo.mongodb.put_back import command, judge, portions, statement
 from zbackup.model.table_name import TableName
 
 DOCS = TableName("shop", "docs")

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from zbackup.config.copying import CopyBack
-from zbackup.engines.mysql.copy.brake import Brake, worst_lag
-from zbackup.engines.mysql.copy.compare import Pair, Tally, insert_lacking
-from zbackup.engines.mysql.copy.ends import Ends
-from zbackup.engines.mysql.copy.job import TableJob
-from zbackup.engines.mysql.copy.tables import Column, Table
-from zbackup.model.copying import CopyStep
+from zbackup.engines.mysql.production.brake import Brake, worst_lag
+from zbackup.engines.mysql.production.tables import Column, Table
+from zbackup.features.copyback.copying import CopyStep
+from zbackup.features.copyback.mysql.compare import Pair, Tally, insert_lacking
+from zbackup.features.copyback.mysql.ends import Ends
+from zbackup.features.copyback.mysql.job import TableJob
 from zbackup.model.progress import Silent
 from zbackup.model.table_name import TableName
 

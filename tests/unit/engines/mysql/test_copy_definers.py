@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from zbackup.engines.mysql.copy.creation import require_definer
-from zbackup.engines.mysql.copy.stored_text import StoredText
+from zbackup.features.copyback.mysql.creation import require_definer
+from zbackup.features.copyback.mysql.stored_text import StoredText
 from zbackup.model.errors import Refused
 
 

@@ -5,7 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.engines.mysql_sql.hostile_names import NAMES, TEXTS
-from zbackup.engines.mysql.copy.definition import (
+from zbackup.engines.mysql.sql.lexer import string_value, tokens
+from zbackup.engines.mysql.sql.quoting import identifier, literal, qualified
+from zbackup.features.copyback.mysql.definition import (
     DefinitionPiece,
     add_foreign_key,
     add_keys,
@@ -16,9 +18,7 @@ from zbackup.engines.mysql.copy.definition import (
     referring_to,
     schema_named,
 )
-from zbackup.engines.mysql.copy.stored_text import trigger_on, view_named
-from zbackup.engines.mysql.sql.lexer import string_value, tokens
-from zbackup.engines.mysql.sql.quoting import identifier, literal, qualified
+from zbackup.features.copyback.mysql.stored_text import trigger_on, view_named
 from zbackup.model.errors import Refused
 from zbackup.model.table_name import TableName
 

@@ -4,9 +4,9 @@ from typing import Any, cast
 
 import pytest
 
-from zbackup.engines.mysql.copy.encryption import make, require_keys
-from zbackup.engines.mysql.copy.tables import Table, read_table
+from zbackup.engines.mysql.production.tables import Table, read_table
 from zbackup.engines.mysql.server.connection import PrivilegeMissing, StatementFailed
+from zbackup.features.copyback.mysql.encryption import make, require_keys
 from zbackup.model.errors import Refused
 from zbackup.model.table_name import TableName
 

@@ -5,9 +5,9 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zbackup.engines.mysql.copy.job import TableJob, parents_first
-from zbackup.engines.mysql.copy.tables import Table
-from zbackup.model.copying import CopyStep
+from zbackup.engines.mysql.production.tables import Table
+from zbackup.features.copyback.copying import CopyStep
+from zbackup.features.copyback.mysql.job import TableJob, parents_first
 from zbackup.model.table_name import TableName
 
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.engines.mysql.test_copy_definition import SHOWN
-from zbackup.engines.mysql.copy.definition import parse_definition, referring_to
-from zbackup.engines.mysql.copy.job import TableJob
-from zbackup.engines.mysql.copy.plan_table import together
-from zbackup.engines.mysql.copy.same_definition import differences
-from zbackup.engines.mysql.copy.tables import Column, ForeignKey, Table
+from zbackup.engines.mysql.production.tables import Column, ForeignKey, Table
 from zbackup.engines.mysql.sql.lexer import tokens
-from zbackup.model.copying import CopyStep
+from zbackup.features.copyback.copying import CopyStep
+from zbackup.features.copyback.mysql.definition import parse_definition, referring_to
+from zbackup.features.copyback.mysql.job import TableJob
+from zbackup.features.copyback.mysql.plan_table import together
+from zbackup.features.copyback.mysql.same_definition import differences
 from zbackup.model.table_name import TableName
 
 NAME, WORK, PARENT = TableName("s", "we`ird"), TableName("s", "zbackup_copy_1"), TableName("s", "parent")

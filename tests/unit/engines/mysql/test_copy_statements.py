@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zbackup.engines.mysql.copy import lacking, made_lines, statements, tables
-from zbackup.engines.mysql.copy.insert_rows import BATCH_BYTES, BATCH_ROWS, batches
-from zbackup.engines.mysql.copy.tables import Column, Table
+from zbackup.engines.mysql.production import statements, tables
+from zbackup.engines.mysql.production.tables import Column, Table
 from zbackup.engines.mysql.server.connection import Row
+from zbackup.features.copyback.mysql import lacking, made_lines
+from zbackup.features.copyback.mysql.insert_rows import BATCH_BYTES, BATCH_ROWS, batches
 from zbackup.model.errors import Refused, VerificationFailed
 from zbackup.model.table_name import TableName
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from zbackup.engines.mysql.copy.load_rows import Portion, _ahead
 from zbackup.engines.mysql.server.connection import ConnectionLost, RowConnection
+from zbackup.features.copyback.mysql.load_rows import Portion, _ahead
 
 FIRST, SECOND = (Portion(None, None, rows, b"") for rows in (1, 2))
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zbackup.engines.mysql.copy.tables import Column, Table
-from zbackup.engines.mysql.undo.foreign_keys import (
+from zbackup.engines.mysql.production.tables import Column, Table
+from zbackup.features.undo.mysql.foreign_keys import (
     ACTING,
     Reference,
     Referring,
@@ -21,7 +21,7 @@ from zbackup.engines.mysql.undo.foreign_keys import (
     trouble,
     troubled,
 )
-from zbackup.engines.mysql.undo.net_change import Step
+from zbackup.features.undo.mysql.net_change import Step
 from zbackup.model.table_name import TableName
 
 NAMES = [TableName("s", f"t{n}") for n in range(2)]

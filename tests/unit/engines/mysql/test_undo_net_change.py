@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.examples import examples
-from zbackup.engines.mysql.undo.changes import UNKNOWN, Change, Row
-from zbackup.engines.mysql.undo.net_change import Key, NetChange, Step, in_turn
+from zbackup.features.undo.mysql.changes import UNKNOWN, Change, Row
+from zbackup.features.undo.mysql.net_change import Key, NetChange, Step, in_turn
+from zbackup.features.undo.undoing import ImagesIncomplete
 from zbackup.model.table_name import TableName
-from zbackup.model.undoing import ImagesIncomplete
 
 TABLE, OTHER = TableName("shop", "orders"), TableName("shop", "lines")
 State = dict[bytes, tuple[bytes, bytes, bytes]]

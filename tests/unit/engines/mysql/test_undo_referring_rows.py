@@ -5,11 +5,11 @@ from typing import Any, cast
 
 import pytest
 
-from zbackup.engines.mysql.copy.tables import Column, ForeignKey, Table
-from zbackup.engines.mysql.undo.foreign_keys import orphaned
-from zbackup.engines.mysql.undo.net_change import Step
-from zbackup.engines.mysql.undo.referring_rows import ReferringRows, RowsGiven, row_id
-from zbackup.engines.mysql.undo.tables import Target
+from zbackup.engines.mysql.production.tables import Column, ForeignKey, Table
+from zbackup.features.undo.mysql.foreign_keys import orphaned
+from zbackup.features.undo.mysql.net_change import Step
+from zbackup.features.undo.mysql.referring_rows import ReferringRows, RowsGiven, row_id
+from zbackup.features.undo.mysql.tables import Target
 from zbackup.model.table_name import TableName
 
 PARENT, CHILD = TableName("s", "currency"), TableName("s", "price")

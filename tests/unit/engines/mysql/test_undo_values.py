@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zbackup.engines.mysql.copy.tables import Column, Table
-from zbackup.engines.mysql.undo import reverse
-from zbackup.engines.mysql.undo.changes import UNKNOWN
-from zbackup.engines.mysql.undo.json_binary import UNTELLABLE, json_text
-from zbackup.engines.mysql.undo.net_change import Step
-from zbackup.engines.mysql.undo.values import Logged, decimal_text, reader_of
+from zbackup.engines.mysql.production.tables import Column, Table
+from zbackup.features.undo.mysql import reverse
+from zbackup.features.undo.mysql.changes import UNKNOWN
+from zbackup.features.undo.mysql.json_binary import UNTELLABLE, json_text
+from zbackup.features.undo.mysql.net_change import Step
+from zbackup.features.undo.mysql.values import Logged, decimal_text, reader_of
 from zbackup.model.errors import Refused, VerificationFailed
 from zbackup.model.table_name import TableName
 

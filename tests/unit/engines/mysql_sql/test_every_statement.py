@@ -9,16 +9,17 @@ from hypothesis import strategies as st
 from tests.unit.engines.mysql_sql.hostile_names import NAMES, TEXTS
 from tests.unit.examples import examples
 from zbackup.engines.mysql.clone.accounts import Account, at_last, replacement
-from zbackup.engines.mysql.copy import made_lines, statements
-from zbackup.engines.mysql.copy.account import grants
-from zbackup.engines.mysql.copy.tables import Column, Table
 from zbackup.engines.mysql.lock import restart_applier
+from zbackup.engines.mysql.production import statements
+from zbackup.engines.mysql.production.account import grants
+from zbackup.engines.mysql.production.tables import Column, Table
 from zbackup.engines.mysql.server import account
 from zbackup.engines.mysql.server.privileges import grant
 from zbackup.engines.mysql.server.status import Dialect
 from zbackup.engines.mysql.sql.lexer import string_value, tokens
-from zbackup.engines.mysql.undo import reverse
-from zbackup.engines.mysql.undo.net_change import Step
+from zbackup.features.copyback.mysql import made_lines
+from zbackup.features.undo.mysql import reverse
+from zbackup.features.undo.mysql.net_change import Step
 from zbackup.model.cloning import Login
 from zbackup.model.table_name import TableName
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from bson.raw_bson import RawBSONDocument
 
-from zbackup.engines.mongodb.copy import collections
+from zbackup.engines.mongodb.production import collections
 from zbackup.engines.mongodb.server.connection import CommandRefused, Connection, Document, PrivilegeMissing
 from zbackup.model.errors import DatabaseError
 from zbackup.model.progress import Progress

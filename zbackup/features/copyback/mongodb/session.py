@@ -1,0 +1,150 @@
+"""Collections back into production: what engines.base.Copier asks of MongoDB."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+
+from zbackup.engines.mongodb.production import collections
+from zbackup.engines.mongodb.production.account import (
+    MongoAccount,
+    clone_options,
+    require_primary,
+    require_privileges,
+)
+from zbackup.engines.mongodb.production.writer import Writer
+from zbackup.engines.mongodb.server.connection import LoginRefused, PrivilegeMissing, connect
+from zbackup.features.copyback.copying import CopiedTable, CopyPlan, CopyStep, CopyWish, Difference
+from zbackup.features.copyback.mongodb.compare import condition, difference, put_back
+from zbackup.features.copyback.mongodb.fill import complete, fill, filled, give_name, prove
+from zbackup.features.copyback.mongodb.finished import (
+    finished_job,
+    forget_finished,
+    note_finished,
+    read_finished,
+)
+from zbackup.features.copyback.mongodb.plan_collection import CollectionJob, Sides, in_order, plan_collection
+from zbackup.model.errors import NotFound, UsageError
+from zbackup.model.progress import Progress
+from zbackup.model.recovery import Entrance
+from zbackup.model.table_name import TableName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MongoCopier:
+    """See engines.base.Copier."""
+
+    account: MongoAccount
+
+    @property
+    def configured(self) -> bool:
+        """See engines.base.Copier."""
+        return self.account.rules is not None
+
+    def require_account(self, schemas: Sequence[str] = ()) -> str:
+        """See engines.base.Copier."""
+        with connect(self.account.login) as connection:
+            return f"{self.account.login.user} may copy into {require_privileges(connection, schemas)}"
+
+    def admits(self, entrance: Entrance, wish: CopyWish) -> Entrance | None:
+        """See engines.base.Copier."""
+        account = self.account.login
+        own = replace(entrance, user=account.user, password=account.password() if account.password else "")
+        for login in dict.fromkeys((entrance, entrance if entrance.user else own)):
+            try:
+                with connect(clone_options(login)) as connection:
+                    for name in wish.tables:
+                        collections.in_database(connection, name.schema)
+                        connection.find((name.schema, name.table), {})
+                return login
+            except (LoginRefused, PrivilegeMissing):
+                continue
+        return None
+
+    @contextmanager
+    def session(self, entrance: Entrance, wish: CopyWish, progress: Progress) -> Iterator["MongoCopy"]:
+        """See engines.base.Copier."""
+        with ExitStack() as open_ones:
+            production = open_ones.enter_context(connect(self.account.login))
+            clone = open_ones.enter_context(connect(clone_options(entrance)))
+            require_primary(production)
+            writer = self.account.writer(production, progress, keep=clone.keep_cursors)
+            yield MongoCopy(sides=Sides(clone, production), writer=writer, wish=wish, progress=progress)
+
+
+@dataclass(slots=True, kw_only=True)
+class MongoCopy:
+    """See engines.base.CopySession."""
+
+    sides: Sides
+    writer: Writer
+    wish: CopyWish
+    progress: Progress
+    _jobs: dict[TableName, CollectionJob] = field(default_factory=dict)
+
+    def plan(self) -> CopyPlan:
+        """See engines.base.CopySession."""
+        try:
+            condition(self.wish.where)
+        except (ValueError, TypeError) as wrong:
+            raise UsageError(f"--where is no MongoDB filter in JSON: {wrong}") from wrong
+        names: list[TableName] = []
+        for wanted in self.wish.tables:
+            found = collections.in_database(self.sides.clone, wanted.schema) if wanted.is_schema else [wanted]
+            if not found:
+                raise NotFound(f"the clone has no database {wanted.schema}, or nothing is in it")
+            names += found
+        done = read_finished(self.sides.production, self.wish)
+        jobs = [
+            finished_job(self.sides, self.wish, name, done.get(name))
+            or plan_collection(self.sides, self.wish, name)
+            for name in dict.fromkeys(names)
+        ]
+        self._jobs = {job.step.source: job for job in in_order(jobs)}
+        return CopyPlan(steps=tuple(job.step for job in self._jobs.values()))
+
+    def compare(self, step: CopyStep) -> Difference:
+        """See engines.base.CopySession."""
+        self.progress.phase("comparing", str(step.into))
+        return difference(self.sides, self._jobs[step.source], self.wish, self.writer)
+
+    def act(self, plan: CopyPlan) -> tuple[CopiedTable, ...]:
+        """See engines.base.CopySession."""
+        copied = tuple(self._step(self._jobs[step.source]) for step in plan.steps)
+        if not self.wish.rows:
+            forget_finished(self.sides.production, self.wish)
+        return copied
+
+    def _step(self, job: CollectionJob) -> CopiedTable:
+        step = job.step
+        self.progress.phase("copying", str(step.source))
+        if job.finished:
+            if job.collection.type == "timeseries":
+                give_name(self.sides, job)
+            return replace(_copied(step), verified=step.action != "view")
+        if step.action == "view":
+            note_finished(self.writer, self.wish, job)
+            options = dict(job.collection.options)
+            self.writer.run(step.into, {"create": step.into.table, **options})
+            return _copied(step)
+        if step.action == "rows":
+            tally = put_back(self.sides, self.writer, job, self.wish)
+            return replace(
+                _copied(step),
+                inserted=tally.inserted,
+                updated=tally.updated,
+                refused=tally.refused,
+                conflicts=tuple(tally.conflicts),
+            )
+        where = condition(self.wish.where)
+        written = fill(self.sides, self.writer, job, where)
+        self.progress.phase("proving", str(filled(job)))
+        prove(self.sides, job, where, self.progress)
+        self.progress.phase("building indexes", str(step.into))
+        complete(self.writer, job)
+        note_finished(self.writer, self.wish, job)
+        give_name(self.sides, job)
+        return replace(_copied(step), inserted=written, verified=True)
+
+
+def _copied(step: CopyStep) -> CopiedTable:
+    return CopiedTable(source=step.source, into=step.into, action=step.action, notes=step.notes)
