@@ -15,7 +15,7 @@ from zbackup.config.retention import Retention as RetentionTable
 from zbackup.config.settings import Instance, Settings
 from zbackup.config.ship import S3Address, Ship, ZfsAddress
 from zbackup.destinations.base import Destination
-from zbackup.engines.base import Copier, Engine, LogFollower, LogReader, Recovery, Undoer
+from zbackup.engines.base import Engine, LogFollower, LogReader, Recovery
 from zbackup.engines.log_search import FileSearch, ServerSearch
 from zbackup.engines.mongodb.options import ConnectOptions as MongoConnectOptions
 from zbackup.engines.mysql.archive.follow import MysqlLogFollower
@@ -41,6 +41,7 @@ from zbackup.plan.health.advice_on_arrangements import Arrangements, Expected
 from zbackup.proc.run import run
 from zbackup.proc.run_directory import daemon_directory, own_directory
 from zbackup.proc.ssh import SshHost
+from zbackup.registry import annex
 from zbackup.zfs.datasets import Zfs
 from zbackup.zfs.prepared import prepared
 
@@ -80,8 +81,7 @@ def choose_destination(ctx: Context, name: str) -> ShipDestination:
 
 def context(settings: Settings, instance: Instance, progress: Progress) -> Context:
     """Tell what jobs on this instance work with. Nothing is connected to or read yet."""
-    engine_of, copies = (_mongodb, _mongodb_copier) if instance.engine == "mongodb" else (_mysql, _copier)
-    adapters = engine_of(settings, instance)
+    adapters = _mongodb(settings, instance) if instance.engine == "mongodb" else _mysql(settings, instance)
     return Context(
         instance=instance.name,
         engine_name=instance.engine,
@@ -104,8 +104,8 @@ def context(settings: Settings, instance: Instance, progress: Progress) -> Conte
         drill_helper=_helper(settings.daemon.drill_helper),
         service=instance.service.orders() if instance.service else None,
         elsewhere=instance.clones_elsewhere,
-        copier=lambda: copies(instance)[0],
-        undoer=lambda: copies(instance)[1],
+        copier=lambda: annex("copyback.engine").copier(instance, _connect_any(instance)),
+        undoer=lambda: annex("undo.engine").undoer(instance, _connect_any(instance)),
         follower=adapters.follower,
         archive=instance.archive.rules() if instance.archive else None,
     )
@@ -282,23 +282,8 @@ def _closed(settings: Settings) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(d) for d in (settings.run_dir, *(s.parent for s in sockets if s))))
 
 
-def _copier(instance: Instance) -> tuple[Copier, Undoer]:
-    # A tenth of what starting a command takes, and most copy nothing back.
-    from zbackup.engines.mysql.production.account import ProductionAccount
-    from zbackup.features.copyback.mysql.session import MysqlCopier
-    from zbackup.features.undo.mysql.session import MysqlUndoer
-
-    account = ProductionAccount(instance=instance.name, usual=_connect(instance), rules=instance.copy_back)
-    return MysqlCopier(account=account), MysqlUndoer(account=account)
-
-
-def _mongodb_copier(instance: Instance) -> tuple[Copier, Undoer]:
-    from zbackup.engines.mongodb.production.account import MongoAccount
-    from zbackup.features.copyback.mongodb.session import MongoCopier
-    from zbackup.features.undo.mongodb.session import MongoUndoer
-
-    account = MongoAccount(instance=instance.name, usual=_connect_mongodb(instance), rules=instance.copy_back)
-    return MongoCopier(account=account), MongoUndoer(account=account)
+def _connect_any(instance: Instance) -> ConnectOptions | MongoConnectOptions:
+    return _connect_mongodb(instance) if instance.engine == "mongodb" else _connect(instance)
 
 
 def _connect_mongodb(instance: Instance) -> MongoConnectOptions:

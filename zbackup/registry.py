@@ -43,5 +43,5 @@ COMMANDS = {
 
 
 def annex(name: str) -> ModuleType:
-    """The public face of the annex of this name."""
+    """The module of this name in an annex, such as "fleet.command"."""
     return import_module(f"zbackup.features.{name}")

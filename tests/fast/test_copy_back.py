@@ -31,7 +31,7 @@ DONE = CopiedTable(source=ORDERS, into=ORDERS, action="rows", inserted=2, refuse
 
 @dataclass
 class FakeCopier:
-    """zbackup.engines.base.Copier and its session. `knows`: the clone's server lets it in."""
+    """zbackup.ports.Copier and its session. `knows`: the clone's server lets it in."""
 
     world: World
     knows: bool = False

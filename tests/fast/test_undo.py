@@ -32,7 +32,7 @@ AT = ClusterTime(1714557720, 1)
 
 @dataclass
 class FakeUndoer:
-    """zbackup.engines.base.Undoer and its session. `incomplete`: what the log alone does not tell."""
+    """zbackup.ports.Undoer and its session. `incomplete`: what the log alone does not tell."""
 
     world: World
     seen: tuple[UndoneTable, ...] = (SEEN,)
@@ -67,7 +67,7 @@ class FakeUndoer:
 
 
 class Account:
-    """zbackup.engines.base.Copier, as far as an undo asks it."""
+    """zbackup.ports.Copier, as far as an undo asks it."""
 
     may = True
 

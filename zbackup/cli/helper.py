@@ -50,10 +50,10 @@ def command(
     ] = False,
 ) -> None:
     if clones:
-        annex("webpage").serve_order(options, _require_trust)
+        annex("webpage.cloner").serve_one(options, _require_trust)
         return
     if read:
-        annex("webpage").serve_question(options)
+        annex("webpage.reader").serve_one(options)
         return
     logs.set_up(debug=options.debug, log_format=options.log_format, events=True)
     connection, uid, said = hear(0)

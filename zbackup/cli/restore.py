@@ -8,24 +8,33 @@ from pathlib import Path
 import typer
 
 from zbackup import app
-from zbackup.cli import at_address, cluster_option, on_member, restore_copy
+from zbackup.cli import at_address, cluster_option, on_member
 from zbackup.cli import private_key as private_key_option
 from zbackup.cli import restore_options as given
 from zbackup.cli.at_address import Elsewhere, Given, on_address
 from zbackup.cli.command_context import OneInstance, on_one
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit
-from zbackup.cli.restore_report import Asked, exit_status, headline, plan_shape, render_plan
+from zbackup.cli.restore_report import (
+    Asked,
+    exit_status,
+    headline,
+    plan_shape,
+    render_plan,
+    render_report,
+    report_shape,
+)
 from zbackup.cli.restore_target import TargetOptions, find_target, is_foreign, require_used
 from zbackup.config import from_address
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.local_source import LOCAL
 from zbackup.jobs.restore.options import RestoreOptions
-from zbackup.jobs.restore.restore import plan_restore, restore
+from zbackup.jobs.restore.restore import RestoreReport, plan_restore, restore
 from zbackup.jobs.restore.skip import without
 from zbackup.jobs.restore.source import Source
 from zbackup.model.errors import UsageError
 from zbackup.model.moment import FORMS
+from zbackup.registry import annex
 
 HELP = f"""Restore to a moment, as a new server.
 
@@ -82,10 +91,10 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     accept_clock: given.AcceptClockOption = False,
     skip: given.Skip = None,
     keep: given.Keep = False,
-    table: restore_copy.Tables = None,
-    into: restore_copy.Into = "",
-    missing: restore_copy.Missing = False,
-    changed: restore_copy.Changed = False,
+    table: given.Tables = None,
+    into: given.Into = "",
+    missing: given.Missing = False,
+    changed: given.Changed = False,
     dry_run: given.DryRun = False,
     yes: given.Yes = False,
     key: at_address.Keys = None,
@@ -102,6 +111,8 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     cluster_key: on_member.ClusterKey = None,
     private_key: private_key_option.Files = None,
 ) -> None:
+    if not table and (into or missing or changed):
+        raise UsageError("--into, --missing and --changed are about what --table names")
     if private_key and not origin:
         raise UsageError("--private-key works only with a bucket: add --from DESTINATION or ADDRESS")
     if cluster:
@@ -158,9 +169,8 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         _require_together(elsewhere, there=there, copies=bool(table))
     given_with = (program, private_key or ())
     with _context(options, instance, elsewhere, base, given_with) as (ctx, configuration):
-        wish = restore_copy.wished(table or [], into, ctx.engine_name, missing=missing, changed=changed)
-        if wish:
-            restore_copy.require_possible(ctx, wish)
+        if copies := annex("copyback.after_restore") if table else None:
+            wish = copies.wished(ctx, table, into, missing=missing, changed=changed)
         source = _source(ctx, origin, elsewhere, there=there, foreign=is_foreign(named_target))
         choice = choice if skip is None else without(ctx, choice, skip)
         target = find_target(ctx, source, named_target, choice, sure=yes or dry_run)
@@ -168,15 +178,33 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         ctx.progress.note(headline(Asked(ctx.instance, ctx.zone, target)))
         if not dry_run:
             report = restore(ctx, target, choice, source)
-            copied = restore_copy.bring_back(ctx, report, wish, yes=yes)
+            copied = copies.bring_back(ctx, report, wish, yes=yes) if copies else None
         plan = plan_restore(ctx, target, choice, source) if dry_run else report.plan
     asked = Asked(ctx.instance, ctx.zone, plan.target)
     if dry_run:
         emit(options, "restore", plan_shape(asked, plan), lambda: render_plan(asked, plan))
+    elif copies and copied:
+        copies.tell(options, asked, report, copied)
     else:
-        restore_copy.tell(options, asked, report, copied, configuration)
+        _tell(options, asked, report, configuration)
     if status := exit_status(plan if dry_run else report):
         raise typer.Exit(status)
+
+
+def _tell(options: Options, asked: Asked, report: RestoreReport, configuration: str) -> None:
+    """Print the report, and behind it the configuration that was made for an address ("": none was)."""
+    shape = report_shape(asked, report) | ({"configuration": configuration} if configuration else {})
+    emit(options, "restore", shape, lambda: render_report(asked, report) + _to_keep(configuration))
+
+
+def _to_keep(configuration: str) -> str:
+    if not configuration:
+        return ""
+    return (
+        "\n\nConfiguration of this host, to be kept as /etc/zbackup/config.toml. With it zbackup clone "
+        "list, stop and destroy know the new server, and zbackup switch puts it in production's place:\n\n"
+        f"{configuration}"
+    ).rstrip()
 
 
 def _restore_cluster(

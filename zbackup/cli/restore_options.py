@@ -162,3 +162,22 @@ Skip = Annotated[
 ]
 Keep = Annotated[bool, typer.Option("--keep", help="Keep what was made when the restore fails.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan, change nothing.")]
+
+Tables = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--table",
+        metavar="TABLE",
+        help="Copy this back into production, SCHEMA.TABLE or a whole SCHEMA, and destroy the new server "
+        "again; may be repeated. See zbackup copy.",
+        show_default=False,
+    ),
+]
+Into = Annotated[
+    str,
+    typer.Option("--into", metavar="NAME", help="With --table: under another name.", show_default=False),
+]
+Missing = Annotated[
+    bool, typer.Option("--missing", help="With --table: insert the rows whose key production lacks.")
+]
+Changed = Annotated[bool, typer.Option("--changed", help="With --table: put back the rows that differ.")]

@@ -1,19 +1,17 @@
 """The protocols that every database engine offers to the jobs."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from zbackup.features.copyback.copying import CopiedTable, CopyPlan, CopyStep, CopyWish, Difference
-from zbackup.features.undo.undoing import UndoneTable, UndoPlan, UndoWish
 from zbackup.model.added_log import AddedFile
 from zbackup.model.anchors import Anchor
 from zbackup.model.archive import ArchivedFile
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
-from zbackup.model.log import ClusterTime, LogDamage, LogSpan, Transaction
+from zbackup.model.log import LogDamage, LogSpan, Transaction
 from zbackup.model.progress import Progress
 from zbackup.model.record import LockKind, Record
 from zbackup.model.recovery import Checked, Entrance, Files, Reach, Recovered, ReplayRange, Serving
@@ -88,76 +86,18 @@ class Engine(Protocol):
         """
 
 
-class CopySession(Protocol):
-    """Sessions with a clone's server and with production's, for one copy."""
-
-    def plan(self) -> CopyPlan:
-        """Look at both sides and decide; changes nothing. Raise NotFound, Refused or Taken."""
-
-    def compare(self, step: CopyStep) -> Difference:
-        """Return how production's rows differ, for a step that changes rows; change nothing."""
-
-    def act(self, plan: CopyPlan) -> tuple[CopiedTable, ...]:
-        """Do it, in bounded transactions. Cut short, the same plan made again continues it.
-
-        Nothing that production has is half exchanged at any moment. Raise VerificationFailed when a new table
-        is not what the clone has.
-        """
-
-
-class Copier(Protocol):
-    """Copies tables or collections out of a clone's server into the instance's own."""
+class ProductionAccess(Protocol):
+    """The account that zbackup writes to production with, as far as everyone may ask for it."""
 
     @property
     def configured(self) -> bool:
-        """Tell whether there is an account to copy with."""
+        """Tell whether there is such an account."""
 
     def require_account(self, schemas: Sequence[str] = ()) -> str:
         """Say where the account may copy to.
 
         Raise Refused without one, DatabaseError if it may not copy into these, or into any if none is named.
         """
-
-    def admits(self, entrance: Entrance, wish: CopyWish) -> Entrance | None:
-        """Return how a running clone lets us in to read what is wished; None if it does not.
-
-        `entrance` without a user: try the copy's own account, which production may have had then.
-        """
-
-    def session(
-        self, entrance: Entrance, wish: CopyWish, progress: Progress
-    ) -> AbstractContextManager[CopySession]:
-        """Open the sessions. Raise DatabaseError, or Refused where production takes no writes."""
-
-
-class UndoSession(Protocol):
-    """Sessions with production's server, and maybe a clone's, for taking back a transaction."""
-
-    def plan(self) -> UndoPlan:
-        """Compare with production, change nothing. Raise Refused; ImagesIncomplete where it takes a clone."""
-
-    def statements(self) -> Iterator[str]:
-        """The reverse, as production would get it now; after plan()."""
-
-    def act(self) -> tuple[UndoneTable, ...]:
-        """Do it, in bounded transactions; after plan(). Cut short, the same done again finishes it."""
-
-
-class Undoer(Protocol):
-    """Takes back one transaction in the instance's own server."""
-
-    def find(self, at: ClusterTime) -> Transaction:
-        """A log's transaction by its time. Raise UsageError where logs have none, NotRecoverable."""
-
-    def session(
-        self,
-        subject: Transaction,
-        files: Sequence[BackupFiles],
-        wish: UndoWish,
-        entrance: Entrance | None,
-        progress: Progress,
-    ) -> AbstractContextManager[UndoSession]:
-        """`files` hold the transaction's log, `entrance` leads to a clone from before it. Raise Refused."""
 
 
 class LogReader(Protocol):

@@ -3,5 +3,5 @@
 Each has everything of one feature: its commands, jobs, plans and parts of the engines. The core imports none
 of them, and none imports another: zbackup.registry finds them by name.
 
-Read first: switch; then init.
+Read first: switch; then copyback.
 """

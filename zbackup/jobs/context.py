@@ -11,7 +11,7 @@ from zbackup.catalog.local import Catalog, Clones, own_datasets, read
 from zbackup.catalog.switched import among, formerly, require_settled, switches
 from zbackup.clock import Clock
 from zbackup.destinations.base import Destination
-from zbackup.engines.base import Copier, Engine, LogFollower, LogReader, Recovery, Undoer
+from zbackup.engines.base import Engine, LogFollower, LogReader, ProductionAccess, Recovery
 from zbackup.engines.log_search import FileSearch, ServerSearch
 from zbackup.model.archive import ArchiveRules
 from zbackup.model.cloning import DEFAULTS, CloneRules
@@ -57,8 +57,8 @@ class Context:
     empty after a reboot. `helper` is the socket of the one who does what only root may, and `drill_helper` of
     the one who makes drills on schedule, None where they are not needed or not there. `service` is how its
     server is stopped and started, None where that is not configured. `elsewhere` are datasets on other pools
-    of this host that there may be clones below, of copies that were shipped there. `copier` makes what
-    copies tables back into production, and `undoer` what takes back single transactions there. `follower`
+    of this host that there may be clones below, of copies that were shipped there. `copier` makes a
+    features.copyback.ports.Copier, and `undoer` a features.undo.ports.Undoer. `follower`
     reads its log while it is written, None where that cannot be done, and `archive` says where it is
     archived."""
 
@@ -83,10 +83,10 @@ class Context:
     drill_helper: Path | None = None
     service: Service | None = None
     elsewhere: tuple[str, ...] = ()
-    copier: Callable[[], Copier] | None = None
+    copier: Callable[[], ProductionAccess] | None = None
     follower: LogFollower | None = None
     archive: ArchiveRules | None = None
-    undoer: Callable[[], Undoer] | None = None
+    undoer: Callable[[], object] | None = None
 
     def at(self, clones: str) -> "Context":
         """The same, with its clones below another dataset."""

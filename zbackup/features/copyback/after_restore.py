@@ -1,18 +1,62 @@
-"""Take tables out of a server that was just restored for them alone, and remove it again."""
+"""zbackup restore --table: take tables out of a server that was restored for them, and remove it again."""
 
 import shlex
+from dataclasses import replace
 
+from zbackup.cli.options import Options
+from zbackup.cli.output import emit_incomplete
+from zbackup.cli.restore_report import Asked, report_shape
+from zbackup.features.copyback.command import confirmed, incomplete, text
+from zbackup.features.copyback.command import shape as shape_of
 from zbackup.features.copyback.copy import Confirm, CopyReport, copier_of, copy, require_sensible
 from zbackup.features.copyback.copying import CopyWish
 from zbackup.jobs.clones.lifecycle import destroy
 from zbackup.jobs.context import Context
+from zbackup.jobs.restore.restore import RestoreReport
 from zbackup.model.errors import ZbackupError
+from zbackup.model.table_name import parse_table
 
 
-def require_possible(ctx: Context, wish: CopyWish) -> None:
-    """Look at what a copy needs before anything is restored. Raise UsageError, Refused or DatabaseError."""
+def wished(ctx: Context, names: list[str], into: str, *, missing: bool, changed: bool) -> CopyWish:
+    """The wish to copy these tables back. Raise UsageError, Refused or DatabaseError where it cannot be done:
+    before anything is restored.
+
+    All that copying takes is imported with this module: hours later, when the server is there, an upgrade may
+    have put other modules in their place.
+    """
+    wish = CopyWish(
+        tables=tuple(dict.fromkeys(parse_table(name, ctx.engine_name) for name in names)),
+        into=parse_table(into, ctx.engine_name) if into else None,
+        missing=missing,
+        changed=changed,
+    )
     require_sensible(wish)
     copier_of(ctx).require_account(wish.schemas)
+    return wish
+
+
+def bring_back(ctx: Context, report: RestoreReport, wish: CopyWish, *, yes: bool) -> CopyReport | None:
+    """Copy what is wished for out of what was restored, and destroy that.
+
+    Nothing is copied, the clone stays, and None is returned where local times or rows in it may be others
+    than production's were.
+    """
+    if report.recovered.other_zone or report.recovered.other_settings:
+        name = report.clone.name
+        what = "local times" if report.recovered.other_zone else "rows"
+        ctx.progress.note(
+            f"nothing was copied into production, because {what} in {name} may differ from the original's. "
+            f"{name} is kept: check them, then run {command_for(ctx, name, wish)}"
+        )
+        return None
+    wish = replace(wish, moment=f"{ctx.clock.now():%Y%m%dT%H%M%S}")
+    return copy_and_destroy(ctx, report.clone.name, wish, confirmed(yes=yes))
+
+
+def tell(options: Options, asked: Asked, report: RestoreReport, copied: CopyReport) -> None:
+    """Print the report of the copy that a restore was made for; raise what that ends with."""
+    shape = report_shape(asked, report) | {"copied": shape_of(copied, dry_run=False)}
+    emit_incomplete(options, "restore", shape, lambda: text(copied), incomplete(copied))
 
 
 def copy_and_destroy(ctx: Context, name: str, wish: CopyWish, confirm: Confirm | None) -> CopyReport:

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import cast
 
-from zbackup.engines.base import Copier
 from zbackup.features.copyback.copying import CopiedTable, CopyPlan, CopyWish, Difference
+from zbackup.features.copyback.ports import Copier
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.lifecycle import find, find_again, require_ready, working_on
 from zbackup.jobs.clones.provision import password_file, serving
@@ -52,7 +53,7 @@ def copier_of(ctx: Context) -> Copier:
     """Return the copier of the instance. Raise Refused without one."""
     if ctx.copier is None:
         raise Refused(f"zbackup copies no tables of {ctx.engine_name}")
-    return ctx.copier()
+    return cast("Copier", ctx.copier())
 
 
 def copy(

@@ -2,13 +2,3 @@
 
 Read first: command; then look and judgement.
 """
-
-from zbackup.config.settings import Settings
-from zbackup.model.fleet import Fleet
-
-
-def configured(settings: Settings) -> Fleet:
-    """The fleet as the configuration's web page shows it."""
-    from zbackup.features.fleet.command import configured as look
-
-    return look(settings)

@@ -7,11 +7,11 @@ clone that is restored to just before the transaction tells the rest.
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import cast
 from zoneinfo import ZoneInfo
 
-from zbackup.engines.base import Undoer
-from zbackup.features.copyback.copy import copier_of
 from zbackup.features.undo.on_a_clone import on_a_clone
+from zbackup.features.undo.ports import Undoer
 from zbackup.features.undo.undoing import ImagesIncomplete, UndoneTable, UndoPlan, UndoWish
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.known_logs import known_logs
@@ -80,9 +80,10 @@ def undo(
         raise Refused(
             f"zbackup takes back no transactions of {ctx.engine_name}: zbackup restore --before ..."
         )
-    copier_of(ctx).require_account()
+    if ctx.copier:
+        ctx.copier().require_account()
     ctx.progress.phase("finding", str(name))
-    undoer = ctx.undoer()
+    undoer = cast("Undoer", ctx.undoer())
     subject = _subject(ctx, undoer, name)
     work = _Work(ctx=ctx, undoer=undoer, subject=subject, options=options, confirm=confirm)
     try:

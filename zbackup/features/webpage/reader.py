@@ -54,7 +54,7 @@ def answer(settings: Settings, uid: int, said: str) -> bytes:
         contexts,
         lambda: overview(settings),
         Operations(settings.run_dir).read,
-        lambda: annex("fleet").configured(settings),
+        lambda: annex("fleet.command").configured(settings),
         JobHistory(settings.daemon.state_dir).read,
     )
 

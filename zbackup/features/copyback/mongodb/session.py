@@ -1,4 +1,4 @@
-"""Collections back into production: what engines.base.Copier asks of MongoDB."""
+"""Collections back into production: what ports.Copier asks of MongoDB."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -31,22 +31,22 @@ from zbackup.model.table_name import TableName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MongoCopier:
-    """See engines.base.Copier."""
+    """See ports.Copier."""
 
     account: MongoAccount
 
     @property
     def configured(self) -> bool:
-        """See engines.base.Copier."""
+        """See ports.Copier."""
         return self.account.rules is not None
 
     def require_account(self, schemas: Sequence[str] = ()) -> str:
-        """See engines.base.Copier."""
+        """See ports.Copier."""
         with connect(self.account.login) as connection:
             return f"{self.account.login.user} may copy into {require_privileges(connection, schemas)}"
 
     def admits(self, entrance: Entrance, wish: CopyWish) -> Entrance | None:
-        """See engines.base.Copier."""
+        """See ports.Copier."""
         account = self.account.login
         own = replace(entrance, user=account.user, password=account.password() if account.password else "")
         for login in dict.fromkeys((entrance, entrance if entrance.user else own)):
@@ -62,7 +62,7 @@ class MongoCopier:
 
     @contextmanager
     def session(self, entrance: Entrance, wish: CopyWish, progress: Progress) -> Iterator["MongoCopy"]:
-        """See engines.base.Copier."""
+        """See ports.Copier."""
         with ExitStack() as open_ones:
             production = open_ones.enter_context(connect(self.account.login))
             clone = open_ones.enter_context(connect(clone_options(entrance)))
@@ -73,7 +73,7 @@ class MongoCopier:
 
 @dataclass(slots=True, kw_only=True)
 class MongoCopy:
-    """See engines.base.CopySession."""
+    """See ports.CopySession."""
 
     sides: Sides
     writer: Writer
@@ -82,7 +82,7 @@ class MongoCopy:
     _jobs: dict[TableName, CollectionJob] = field(default_factory=dict)
 
     def plan(self) -> CopyPlan:
-        """See engines.base.CopySession."""
+        """See ports.CopySession."""
         try:
             condition(self.wish.where)
         except (ValueError, TypeError) as wrong:
@@ -103,12 +103,12 @@ class MongoCopy:
         return CopyPlan(steps=tuple(job.step for job in self._jobs.values()))
 
     def compare(self, step: CopyStep) -> Difference:
-        """See engines.base.CopySession."""
+        """See ports.CopySession."""
         self.progress.phase("comparing", str(step.into))
         return difference(self.sides, self._jobs[step.source], self.wish, self.writer)
 
     def act(self, plan: CopyPlan) -> tuple[CopiedTable, ...]:
-        """See engines.base.CopySession."""
+        """See ports.CopySession."""
         copied = tuple(self._step(self._jobs[step.source]) for step in plan.steps)
         if not self.wish.rows:
             forget_finished(self.sides.production, self.wish)

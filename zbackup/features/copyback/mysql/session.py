@@ -1,4 +1,4 @@
-"""Tables back into production: what engines.base.Copier asks of MySQL, Percona Server and MariaDB."""
+"""Tables back into production: what ports.Copier asks of MySQL, Percona Server and MariaDB."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -51,24 +51,24 @@ ONE_VIEW = b"START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MysqlCopier:
-    """See engines.base.Copier."""
+    """See ports.Copier."""
 
     account: ProductionAccount
 
     @property
     def configured(self) -> bool:
-        """See engines.base.Copier."""
+        """See ports.Copier."""
         return self.account.rules is not None
 
     def require_account(self, schemas: Sequence[str] = ()) -> str:
-        """See engines.base.Copier."""
+        """See ports.Copier."""
         with connect(self.account.login) as connection:
             where = require_privileges(connection, schemas)
             how = "LOAD DATA" if made_lines.loads(connection) else f"INSERT ({made_lines.FASTER})"
         return f"{self.account.login.user} may copy into {where}, by {how}"
 
     def admits(self, entrance: Entrance, wish: CopyWish) -> Entrance | None:
-        """See engines.base.Copier."""
+        """See ports.Copier."""
         login = replace(entrance, user=entrance.user or self.account.login.user)
         if not entrance.user:
             login = replace(login, password=self.account.login.password())
@@ -89,7 +89,7 @@ class MysqlCopier:
 
     @contextmanager
     def session(self, entrance: Entrance, wish: CopyWish, progress: Progress) -> Iterator["MysqlCopy"]:
-        """See engines.base.Copier."""
+        """See ports.Copier."""
         with ExitStack() as open_ones:
             loads = not (wish.changed or wish.where)
             production, loaders = sessions(open_ones, self.account.login, progress, loads=loads)
@@ -140,7 +140,7 @@ class MysqlCopier:
 
 @dataclass(slots=True, kw_only=True)
 class MysqlCopy:
-    """See engines.base.CopySession."""
+    """See ports.CopySession."""
 
     sides: Sides
     ends: Ends
@@ -153,7 +153,7 @@ class MysqlCopy:
     """The statements that make them."""
 
     def plan(self) -> CopyPlan:
-        """See engines.base.CopySession."""
+        """See ports.CopySession."""
         names, notes = self._names()
         wish = replace(self.wish, tables=tuple(names))
         if wish.into and not wish.into.is_schema and len(names) > 1:
@@ -170,7 +170,7 @@ class MysqlCopy:
         return CopyPlan(steps=(*self._schemas(ordered), *(job.step for job in ordered)), notes=tuple(notes))
 
     def compare(self, step: CopyStep) -> Difference:
-        """See engines.base.CopySession."""
+        """See ports.CopySession."""
         self.progress.phase("comparing", str(step.into))
         self._one_view()
         others = sum(known.size for known in self._remembered.values() if known.is_whole)
@@ -178,7 +178,7 @@ class MysqlCopy:
         return difference(self.ends, self._jobs[step.source], self.wish, remembered)
 
     def act(self, plan: CopyPlan) -> tuple[CopiedTable, ...]:
-        """See engines.base.CopySession.
+        """See ports.CopySession.
 
         New tables are all filled before the first gets its name, and get their names in one statement: so
         the same command finds what an earlier run began until everything is there.

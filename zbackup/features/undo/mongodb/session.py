@@ -1,4 +1,4 @@
-"""Take back one transaction: what engines.base.Undoer asks of MongoDB."""
+"""Take back one transaction: what ports.Undoer asks of MongoDB."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -40,13 +40,13 @@ MOST_BYTES: Final = 512 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MongoUndoer:
-    """See engines.base.Undoer. It writes by the account that copies write by, and reads the oplog by the
+    """See ports.Undoer. It writes by the account that copies write by, and reads the oplog by the
     instance's own."""
 
     account: MongoAccount
 
     def find(self, at: ClusterTime) -> Transaction:
-        """See engines.base.Undoer."""
+        """See ports.Undoer."""
         with connect(self.account.usual) as connection:
             return find_transaction(connection, at)
 
@@ -59,7 +59,7 @@ class MongoUndoer:
         entrance: Entrance | None,
         progress: Progress,
     ) -> Iterator["MongoUndo"]:
-        """See engines.base.Undoer. The running server alone has the oplog."""
+        """See ports.Undoer. The running server alone has the oplog."""
         with ExitStack() as open_ones:
             production = open_ones.enter_context(connect(self.account.login))
             watch = open_ones.enter_context(connect(self.account.usual))
@@ -79,7 +79,7 @@ class MongoUndoer:
 
 @dataclass(slots=True, kw_only=True)
 class MongoUndo:
-    """See engines.base.UndoSession."""
+    """See ports.UndoSession."""
 
     subject: Transaction
     wish: UndoWish
@@ -92,7 +92,7 @@ class MongoUndo:
     _steps: list[Step] = field(default_factory=list)
 
     def plan(self) -> UndoPlan:
-        """See engines.base.UndoSession."""
+        """See ports.UndoSession."""
         self.progress.phase("reading", f"what {self.wish.name} wrote")
         found = self._writes()
         grouped = by_collection(found)
@@ -121,7 +121,7 @@ class MongoUndo:
         return UndoPlan(tables=self._undone(self._compared()), transactions=count, notes=tuple(notes))
 
     def statements(self) -> Iterator[str]:
-        """See engines.base.UndoSession."""
+        """See ports.UndoSession."""
         for portion in portions(self._steps):
             there = current_documents(self.production, portion)
             for step in portion:
@@ -129,7 +129,7 @@ class MongoUndo:
                     yield statement(step)
 
     def act(self) -> tuple[UndoneTable, ...]:
-        """See engines.base.UndoSession."""
+        """See ports.UndoSession."""
         self.progress.phase("putting documents back", ", ".join(map(str, self._names)))
         return self._undone(PutBack(self.production, self.writer).run(self._steps))
 

@@ -1,4 +1,4 @@
-"""Take back one transaction: what engines.base.Undoer asks of MySQL, Percona Server and MariaDB."""
+"""Take back one transaction: what ports.Undoer asks of MySQL, Percona Server and MariaDB."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -56,12 +56,12 @@ manuals, "InnoDB Locking", gap locks)."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MysqlUndoer:
-    """See engines.base.Undoer. It writes by the account that copies write by."""
+    """See ports.Undoer. It writes by the account that copies write by."""
 
     account: ProductionAccount
 
     def find(self, at: ClusterTime) -> Transaction:
-        """See engines.base.Undoer: a binary log has no cluster times."""
+        """See ports.Undoer: a binary log has no cluster times."""
         raise UsageError(f'"{at}" names no transaction of a binary log: write {FORMS}')
 
     @contextmanager
@@ -73,7 +73,7 @@ class MysqlUndoer:
         entrance: Entrance | None,
         progress: Progress,
     ) -> Iterator["MysqlUndo"]:
-        """See engines.base.Undoer."""
+        """See ports.Undoer."""
         with self.of(log_of(subject, files), wish, entrance, progress) as session:
             yield session
 
@@ -139,7 +139,7 @@ def log_of(subject: Transaction, files: Sequence[BackupFiles]) -> TransactionLog
 
 @dataclass(slots=True, kw_only=True)
 class MysqlUndo:
-    """See engines.base.UndoSession."""
+    """See ports.UndoSession."""
 
     log: TransactionLog
     wish: UndoWish
@@ -157,7 +157,7 @@ class MysqlUndo:
     """Rows that are not taken back because of others that refer to them, or of their size, and why."""
 
     def plan(self) -> UndoPlan:
-        """See engines.base.UndoSession."""
+        """See ports.UndoSession."""
         try:
             self._read()
         except ImagesIncomplete as why:
@@ -186,7 +186,7 @@ class MysqlUndo:
         return UndoPlan(tables=self._undone(self._compared()), transactions=count, notes=tuple(notes))
 
     def statements(self) -> Iterator[str]:
-        """See engines.base.UndoSession."""
+        """See ports.UndoSession."""
         yield SETTINGS + ";"
         for portion in portions(self._steps):
             found = current_rows(self.rows, self._targets, portion, locked=False)
@@ -198,7 +198,7 @@ class MysqlUndo:
                 yield "COMMIT;"
 
     def act(self) -> tuple[UndoneTable, ...]:
-        """See engines.base.UndoSession."""
+        """See ports.UndoSession."""
         self.progress.phase("putting rows back", ", ".join(map(str, self._targets)))
         work = PutBack(
             production=self.rows,

@@ -1,0 +1,28 @@
+"""The copier of an instance, by its engine. Only what the engine takes is imported."""
+
+from typing import TYPE_CHECKING, cast
+
+from zbackup.config.settings import Instance
+from zbackup.features.copyback.ports import Copier
+
+if TYPE_CHECKING:
+    from zbackup.engines.mongodb.options import ConnectOptions as MongoConnectOptions
+    from zbackup.engines.mysql.options import ConnectOptions
+
+
+def copier(instance: Instance, usual: "ConnectOptions | MongoConnectOptions") -> Copier:
+    """`usual` is how the instance's own account logs in."""
+    if instance.engine == "mongodb":
+        from zbackup.engines.mongodb.production.account import MongoAccount
+        from zbackup.features.copyback.mongodb.session import MongoCopier
+
+        to = cast("MongoConnectOptions", usual)
+        return MongoCopier(account=MongoAccount(instance=instance.name, usual=to, rules=instance.copy_back))
+    from zbackup.engines.mysql.production.account import ProductionAccount
+    from zbackup.features.copyback.mysql.session import MysqlCopier
+
+    here = cast("ConnectOptions", usual)
+    account = ProductionAccount(instance=instance.name, usual=here, rules=instance.copy_back)
+    return MysqlCopier(
+        account=ProductionAccount(instance=instance.name, usual=here, rules=instance.copy_back)
+    )
