@@ -23,6 +23,4 @@ def copier(instance: Instance, usual: "ConnectOptions | MongoConnectOptions") ->
 
     here = cast("ConnectOptions", usual)
     account = ProductionAccount(instance=instance.name, usual=here, rules=instance.copy_back)
-    return MysqlCopier(
-        account=ProductionAccount(instance=instance.name, usual=here, rules=instance.copy_back)
-    )
+    return MysqlCopier(account=account)

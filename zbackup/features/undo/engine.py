@@ -23,6 +23,4 @@ def undoer(instance: Instance, usual: "ConnectOptions | MongoConnectOptions") ->
 
     here = cast("ConnectOptions", usual)
     account = ProductionAccount(instance=instance.name, usual=here, rules=instance.copy_back)
-    return MysqlUndoer(
-        account=ProductionAccount(instance=instance.name, usual=here, rules=instance.copy_back)
-    )
+    return MysqlUndoer(account=account)
