@@ -4,6 +4,7 @@ Between the backups the server begins new log files and purges old ones, so that
 the log that others need. Whatever the window said could be restored is restored, and compared.
 """
 
+import json
 import re
 import socket
 import subprocess
@@ -141,6 +142,27 @@ def test_a_promised_moment_is_restored_after_the_prune(house: House, story: Stor
     moment = story.moments[number]
     assert restorable(window(house, story), moment)
     assert rows_at(house, moment) == number
+
+
+def test_a_file_that_somebody_removes_behind_the_newest_backup_is_critical_to_check_and_status(
+    house: House, story: Story
+) -> None:
+    """kubeblocks#5386: `check` said that the log can be read on, and `status` was critical."""
+    ended = Path(house.server.sql("SHOW BINARY LOGS")[-1][0]).name
+    house.server.sql("FLUSH BINARY LOGS")
+    where = Path(house.server.sql("SELECT @@log_bin_basename")[0][0]).parent
+    (where / ended).rename(where / "taken away")
+    try:
+        said = house.zb("status", "--json", config=story.config).data[0]
+        (gap,) = said["window"]["gaps"]
+        status = [f["text"] for f in said["findings"] if f["severity"] == "critical"]
+        checked = house.zb("check", "--json", config=story.config)
+        found = [f for f in json.loads(checked.out)["data"][0]["findings"] if f["subject"] in ("log", "window")]
+        assert [(f["severity"], f["text"]) for f in found] == [("critical", each) for each in status], found
+        assert gap in status[0] and checked.rc == 5, checked
+    finally:
+        (where / "taken away").rename(where / ended)
+    assert "can be read on" in house.zb("check", config=story.config).out
 
 
 def test_log_that_no_backup_holds_is_a_gap_with_two_ends_and_its_cause(house: House, story: Story) -> None:
