@@ -14,7 +14,7 @@ from zbackup.jobs.archive.archive import ready as archive_ready
 from zbackup.jobs.backup.complete_record import times_out_of_order
 from zbackup.jobs.clones.find_leftovers import down, leftovers
 from zbackup.jobs.context import Context, live_files
-from zbackup.jobs.drills.drill import drill_here
+from zbackup.jobs.drills.drill import DrillReport, drill_here
 from zbackup.jobs.drills.verdicts import drilled
 from zbackup.jobs.ship.ship import ready
 from zbackup.jobs.ship.stale_holds import find_stale
@@ -269,11 +269,14 @@ def _check_backups(ctx: Context, doctor: "_Doctor", catalog: Catalog) -> None:
 
 def _try_a_drill(ctx: Context, doctor: "_Doctor") -> None:
     """Ask a server what only it can tell: that it starts on a clone, replays the log and finds all whole."""
-    doctor.examine(
-        "restore",
-        lambda: drill_here(ctx).verdict,
-        lambda v: f"{v.name} was recovered, {checked(v.tables or 0, v.unchecked or 0)}, and removed",
-    )
+    tried = doctor.examine("restore", lambda: drill_here(ctx), _recovered)
+    if tried and tried.left:
+        doctor.add(Finding(severity="warning", subject="clones", text=tried.left))
+
+
+def _recovered(drilled: DrillReport) -> str:
+    verdict, end = drilled.verdict, "" if drilled.left else ", and removed"
+    return f"{verdict.name} was recovered, {checked(verdict.tables or 0, verdict.unchecked or 0)}{end}"
 
 
 def _check_drills(ctx: Context, doctor: "_Doctor", catalog: Catalog) -> None:
