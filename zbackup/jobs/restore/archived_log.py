@@ -323,11 +323,12 @@ def log_members(record: Record, facts: Sequence[str] = LOG_PATHS) -> list[int]:
 def drop_added(ctx: Context, container: Dataset) -> None:
     """Destroy what an earlier run put archived log into: it is made again each time."""
     marks = ctx.zfs.user_properties(container.name)
-    for dataset in ctx.zfs.filesystems(container.name):
-        if ADDED in marks.get(dataset.name, {}):
-            for snapshot in ctx.zfs.snapshots(dataset.name):
-                ctx.zfs.destroy_snapshot(snapshot)
-            ctx.zfs.destroy_filesystem(dataset)
+    added = [d for d in ctx.zfs.filesystems(container.name) if ADDED in marks.get(d.name, {})]
+    ctx.zfs.require_unused([d.name for d in added])
+    for dataset in added:
+        for snapshot in ctx.zfs.snapshots(dataset.name):
+            ctx.zfs.destroy_snapshot(snapshot)
+        ctx.zfs.destroy_filesystem(dataset)
 
 
 def _cloned(ctx: Context, clone: Clone, container: Dataset, backup: Backup) -> dict[int, str]:
