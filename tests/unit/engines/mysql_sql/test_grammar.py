@@ -288,6 +288,15 @@ def test_files_that_are_brought_in_end_a_replay(text: str, stops: bool) -> None:
         ("CREATE TABLE t (a TEXT, FULLTEXT KEY f (a) WITH PARSER mecab)", "full-text parser mecab"),
         ("CREATE FULLTEXT INDEX f ON t (a) WITH PARSER `ngram`", "full-text parser ngram"),
         ("DROP FUNCTION f", ""),
+        (
+            "CREATE TABLE t (a INT) Data Directory '/far/x', INDEX DIRECTORY = \"/y\"",
+            "directory /far/x, directory /y",
+        ),
+        (
+            "ALTER TABLE t ADD PARTITION (PARTITION p VALUES LESS THAN (2) DATA DIRECTORY = '/far/p')",
+            "directory /far/p",
+        ),
+        ("CREATE TABLE t (a INT) COMMENT 'DATA DIRECTORY = /x' DATA DIRECTORY = 'relative'", ""),
     ],
 )
 def test_what_a_statement_needs_of_its_server_is_told_by_its_text(text: str, needs: str) -> None:

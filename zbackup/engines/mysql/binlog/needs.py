@@ -12,9 +12,10 @@ from zbackup.engines.mysql.sql.grammar import Statement
 from zbackup.engines.mysql.sql.lexer import Token, string_value
 
 LIBRARY: Final = "library"
-Kind = Literal["storage engine", "authentication plugin", "full-text parser", "library"]
+DIRECTORY: Final = "directory"
+Kind = Literal["storage engine", "authentication plugin", "full-text parser", "library", "directory"]
 
-WORDS: Final = (b"soname", b"engine", b"identified", b"parser")
+WORDS: Final = (b"soname", b"engine", b"identified", b"parser", b"directory")
 """One of them is in every such statement, in letters of any case."""
 
 _EVERYWHERE: Final = frozenset({"innodb", "myisam", "mrg_myisam", "memory", "csv", "aria"})
@@ -31,8 +32,8 @@ _QUERY: Final = frozenset({"SELECT", "AS"})
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One thing that a server must have: a plugin of that name, in small letters, or a file in its plugin
-    directory."""
+    """One thing that a server must have: a plugin of that name, in small letters, a file in its plugin
+    directory, or a directory to make a table in, by its absolute path."""
 
     what: Kind
     name: str
@@ -50,7 +51,18 @@ def needs_of(statement: Statement, *, substitutes: bool) -> tuple[Need, ...]:
     found = list(_parsers(tokens, words)) if statement.kind in ("TABLE", "INDEX") else []
     if statement.kind in ("TABLE", "SEQUENCE") and not substitutes:
         found += _engines(tokens, words)
+    if kind == "TABLE":
+        found += _directories(tokens, words)
     return tuple(found)
+
+
+def _directories(tokens: Sequence[Token], words: Sequence[str]) -> Iterator[Need]:
+    """Of the table, and of its partitions."""
+    for at in range(1, len(words)):
+        if words[at] == "DIRECTORY" and words[at - 1] in ("DATA", "INDEX"):
+            said = at + 1 + (words[at + 1 : at + 2] == ["="])
+            if words[said : said + 1] == ["'"] and tokens[said].text.startswith("/"):
+                yield Need(DIRECTORY, tokens[said].text)
 
 
 def _libraries(tokens: Sequence[Token], words: Sequence[str]) -> Iterator[Need]:

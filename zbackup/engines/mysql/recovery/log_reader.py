@@ -7,9 +7,11 @@ from functools import partial
 from pathlib import Path
 
 from zbackup.engines.mysql.binlog.find_unreplayable import LIVE, find_unreplayable
+from zbackup.engines.mysql.binlog.needs import DIRECTORY, Need
 from zbackup.engines.mysql.binlog.position import LogPosition, described
 from zbackup.engines.mysql.binlog.reader import begun
 from zbackup.engines.mysql.binlog.temporary_tables import find_foreign
+from zbackup.engines.mysql.clone.outside_directories import why_not
 from zbackup.engines.mysql.plain_log.plain_log import PlainLog, require_current
 from zbackup.engines.mysql.recovery.as_of import latest_certain, reach, reach_without_log, scan
 from zbackup.engines.mysql.recovery.covered_log import (
@@ -118,7 +120,7 @@ class MysqlLogReader:
         if live:
             self.bring_up_to_date(subject)
         files, seen = covered_files(*subject), LIVE if live else None
-        lacks = partial(lacking, recorded=(base or subject.record).server)
+        lacks = partial(_lacking, base=base or subject.record)
         return tuple(find_unreplayable(files, LogPosition.parse(after), seen=seen, lacking=lacks))
 
     def written(self, position: str) -> datetime | None:
@@ -141,7 +143,7 @@ class MysqlLogReader:
         point = find_stop_behind_base(start, covered_files(*base), log, stop, anchors)
         if isinstance(stop, Time) and point.last_applied is None:
             _require_no_standstill(base.record, start, covered_files(*log), stop.at)
-        lacks = partial(lacking, recorded=base[0].server)
+        lacks = partial(_lacking, base=base.record)
         files = covered_files(*log)
         stops = find_unreplayable(files, start, point.stop, lacking=lacks)
         newest, mysql = newest_thread(base.record), base.record.engine == "mysql"
@@ -162,6 +164,13 @@ class MysqlLogReader:
             outside=tables_outside(base.record, covered_files(*base)[-1], covered_files(*log), point),
             stopped=stops[0] if stops else None,
         )
+
+
+def _lacking(need: Need, *, base: Record) -> str:
+    """Why a server on a clone of the base cannot do what needs this; "" where that is not known."""
+    if need.what == DIRECTORY:
+        return why_not(need.name, [mountpoint for _, mountpoint in base.members])
+    return lacking(need, base.server)
 
 
 def _require_no_standstill(base: Record, end: LogPosition, files: Sequence[Path], target: datetime) -> None:
