@@ -17,7 +17,8 @@ from pymongo.errors import PyMongoError
 
 from tests.lab.pool import Pool, PoolError, run
 from tests.odd.outcome import Moment, Outcome
-from tests.odd.sql_levels import Level, refused
+from tests.odd.sql_levels import USUAL, Level, refused
+from tests.odd.worlds import World, named
 from tests.system.house import Zbackup, local, next_second
 
 ODD_NAME = "m'nt ü $(x) %41 [a]*"
@@ -34,6 +35,7 @@ class Story:
     """One row of levels, told once. Nothing of it is left behind."""
 
     levels: Mapping[str, Mapping[str, Level]]
+    worlds: Mapping[str, World]
 
     def __init__(
         self, flavour: str, row: Mapping[str, str], pool: Pool, home: Path, outcome: Outcome
@@ -55,7 +57,7 @@ class Story:
         raise NotImplementedError
 
     def _level(self, factor: str) -> Level:
-        return self.levels[factor][self._row[factor]]
+        return self.levels[factor][self._row[factor]] if factor in self.levels else USUAL
 
     # the law
 
@@ -141,11 +143,15 @@ class Story:
     def _named(self, result: Any, moment: Moment, findings: list[dict[str, Any]]) -> None:
         """It does not restore: that must have been named."""
         self._one_line(result, moment.name)
+        refusals = [word for name in named(self._row) if (word := self.worlds[name].refusal)]
+        if any(word in result.err for word in refusals):
+            self.outcome.notes.append(f"{moment.name}: refused, naming it")
+            return
         words = [word for factor in self._row if (word := self._level(factor).named)]
         found = [f for f in findings if f["severity"] in ("warning", "critical")]
-        named = [f["text"] for f in found for word in words if word in f["text"]]
-        if named:
-            self.outcome.notes.append(f"{moment.name}: named by check: {named[0]}")
+        said = [f["text"] for f in found for word in words if word in f["text"]]
+        if said:
+            self.outcome.notes.append(f"{moment.name}: named by check: {said[0]}")
         else:
             self.outcome.problems.append(f"{moment.name}: check called it ready: {result.err.strip()}")
 
@@ -184,8 +190,8 @@ class Datasets:
         self.by_hand: list[Path] = []
         """Mounted by hand, since the datasets leave it to the administrator."""
         self._properties: dict[str, str] = {}
-        for factor, level in row.items():
-            self._properties |= levels[factor][level].properties
+        for factor, known in levels.items():
+            self._properties |= known[row[factor]].properties
         if row["keys of datasets"] == "encrypted":
             key = home / "key"
             key.write_text("a long passphrase\n")
