@@ -123,10 +123,14 @@ def _large(stage: Stage, db: Any) -> None:
     n = stage.number
     db.t.insert_one({"_id": n, "v": bytes([n]) * (15 * MIB)})
     db.t.update_one({"_id": n}, {"$set": {"w": "end"}, "$unset": {"v": ""}})
-    with stage.session.start_session() as session, session.start_transaction():
-        for k in range(5):
-            db.u.insert_one({"n": n, "k": k, "v": f"{k}" * (4 * MIB)}, session=session)
+
+    def write(session: Any) -> None:
+        for k in range(3):
+            db.u.insert_one({"n": n, "k": k, "v": f"{k}" * MIB}, session=session)
         db.u.update_many({"n": n - 1}, {"$set": {"v": "small"}}, session=session)
+
+    with stage.session.start_session() as session:
+        session.with_transaction(write)
 
 
 def _images(stage: Stage, db: Any) -> None:
@@ -142,17 +146,22 @@ def _images(stage: Stage, db: Any) -> None:
 
 def _transactions(stage: Stage, db: Any) -> None:
     n, client = stage.number, stage.session
+
+    def write(session: Any) -> None:
+        db[f"made{n}"].create_index("x", session=session)
+        db[f"made{n}"].insert_one({"_id": n}, session=session)
+        client.w_transactions2.t.insert_many([{"n": n, "k": k} for k in range(10)], session=session)
+        client.w_transactions2.t.delete_many({"n": n, "k": {"$gt": 7}}, session=session)
+
+    def again(session: Any) -> None:
+        client.w_transactions2.t.update_many({"n": {"$lt": n}}, {"$inc": {"later": 1}}, session=session)
+
     with client.start_session() as session:
-        with session.start_transaction():
-            db[f"made{n}"].insert_one({"_id": n}, session=session)
-            db[f"made{n}"].create_index("x", session=session)
-            client.w_transactions2.t.insert_many([{"n": n, "k": k} for k in range(10)], session=session)
-            client.w_transactions2.t.delete_many({"n": n, "k": {"$gt": 7}}, session=session)
+        session.with_transaction(write)
         session.start_transaction()
         db.gone.insert_one({"n": n}, session=session)
         session.abort_transaction()
-        with session.start_transaction(write_concern=WriteConcern("majority", j=True)):
-            client.w_transactions2.t.update_many({"n": {"$lt": n}}, {"$inc": {"later": 1}}, session=session)
+        session.with_transaction(again, write_concern=WriteConcern("majority", j=True))
 
 
 def _renames(stage: Stage, db: Any) -> None:
@@ -233,7 +242,7 @@ def _names(stage: Stage, db: Any) -> None:
     other = client["w_数据-'x"]
     for collection in ("таблица.1", "with space", "quote's", "a.b.c", "%41[x]*", "system_x"):
         other[collection].insert_one({"_id": n, "a.b": 1, "$c": {"$d": n}, "": "empty", "ü": None})
-        other[collection].create_index([("deep.very.deep", 1)], name=f"ö {n}", sparse=True)
+        other[collection].create_index([(f"deep.very.{n}", 1)], name=f"ö {n}", sparse=True)
     if n == 2:
         client.drop_database("w_数据-'x")
     if n == 3:
@@ -268,7 +277,8 @@ def _updates(stage: Stage, db: Any) -> None:
     n = stage.number
     db.t.insert_many([{"n": n, "k": k, "a": [{"x": j, "y": 0} for j in range(30)]} for k in range(10)])
     filters = [{"e.x": {"$gt": 20}}]
-    db.t.update_many({"n": n}, {"$set": {"a.$[e].y": n + 1, "a.50.z": 1}}, array_filters=filters)
+    db.t.update_many({"n": n, "a": {"$exists": True}}, {"$set": {"a.$[e].y": n + 1, "b": 1}}, array_filters=filters)
+    db.t.update_many({"n": n, "k": 2}, {"$set": {"a.50.z": 1}})
     db.t.update_many({"k": n}, [{"$set": {"sum": {"$sum": "$a.x"}, "now": "$$NOW"}}, {"$unset": "a"}])
     db.t.update_many({"k": 5}, {"$push": {"a": {"$each": [{"x": -n}], "$slice": -9, "$sort": {"x": 1}}}})
     db.t.update_one({"never": n}, {"$setOnInsert": {"made": n}, "$max": {"m": 5}}, upsert=True)
