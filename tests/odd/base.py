@@ -25,6 +25,9 @@ ODD_NAME = "m'nt ü $(x) %41 [a]*"
 ASKED = 15
 """The exit status where the log can be read in two ways."""
 
+WITH_OTHER_SETTINGS = 19
+"""The exit status of a restore whose rows may differ, since a setting did."""
+
 ODD_CLOCKS = ("past", "future", "ahead")
 
 OWN_TO_THE_FIRST = ("encryption", "key", "ref", "quota")
@@ -129,6 +132,10 @@ class Story:
                 # `check` names no single transaction of MariaDB's: it may be a slow statement's.
                 self._one_line(result, moment.name)
                 return
+            if result.rc == WITH_OTHER_SETTINGS and self._refusals(result.out):
+                self.outcome.notes.append(f"{moment.name}: restored with a warning that names it")
+                house.destroy(name)
+                return
             if result.rc:
                 self._named(result, moment, findings)
                 return
@@ -143,8 +150,7 @@ class Story:
     def _named(self, result: Any, moment: Moment, findings: list[dict[str, Any]]) -> None:
         """It does not restore: that must have been named."""
         self._one_line(result, moment.name)
-        refusals = [word for name in named(self._row) if (word := self.worlds[name].refusal)]
-        if any(word in result.err for word in refusals):
+        if self._refusals(result.err):
             self.outcome.notes.append(f"{moment.name}: refused, naming it")
             return
         words = [word for factor in self._row if (word := self._level(factor).named)]
@@ -155,10 +161,17 @@ class Story:
         else:
             self.outcome.problems.append(f"{moment.name}: check called it ready: {result.err.strip()}")
 
+    def _refusals(self, said: str) -> bool:
+        """Whether what a world of the row may be refused for is named."""
+        words = [word for name in named(self._row) if (word := self.worlds[name].refusal)]
+        return any(word in said for word in words)
+
     def _one_line(self, result: Any, what: str) -> None:
         lines = [line for line in result.err.splitlines() if line.startswith("zbackup: ")]
         if len(lines) != 1 or "unexpected" in result.err:
-            self.outcome.problems.append(f"{what}: refused with {len(lines)} lines: {result.err}")
+            self.outcome.problems.append(
+                f"{what}: refused by {result.rc} with {len(lines)} lines: {result.err}{result.out[:2000]}"
+            )
         else:
             self.outcome.notes.append(f"{what}: {lines[0]}")
 

@@ -277,7 +277,9 @@ def _updates(stage: Stage, db: Any) -> None:
     n = stage.number
     db.t.insert_many([{"n": n, "k": k, "a": [{"x": j, "y": 0} for j in range(30)]} for k in range(10)])
     filters = [{"e.x": {"$gt": 20}}]
-    db.t.update_many({"n": n, "a": {"$exists": True}}, {"$set": {"a.$[e].y": n + 1, "b": 1}}, array_filters=filters)
+    db.t.update_many(
+        {"n": n, "a": {"$exists": True}}, {"$set": {"a.$[e].y": n + 1, "b": 1}}, array_filters=filters
+    )
     db.t.update_many({"n": n, "k": 2}, {"$set": {"a.50.z": 1}})
     db.t.update_many({"k": n}, [{"$set": {"sum": {"$sum": "$a.x"}, "now": "$$NOW"}}, {"$unset": "a"}])
     db.t.update_many({"k": 5}, {"$push": {"a": {"$each": [{"x": -n}], "$slice": -9, "$sort": {"x": 1}}}})

@@ -26,6 +26,8 @@ def _second(_: Stage) -> None:
 def _import_tablespace(stage: Stage) -> None:
     """A table comes from another one's files, as people do after a `FLUSH TABLES … FOR EXPORT`."""
     schema = stage.server.settings.datadir / "w_imported"
+    if not (schema / "source.ibd").exists():
+        return  # all tables are in one file
     stage.run("ALTER TABLE w_imported.t DISCARD TABLESPACE")
     stage.run("FLUSH TABLES w_imported.source FOR EXPORT")
     for end in ("ibd", "cfg"):
@@ -309,9 +311,9 @@ COMMON: dict[str, World] = {
                 "INSERT INTO w_times.t (v, d, made) VALUES ({n} * 2, '2024-03-31 02:30:00.123', FROM_UNIXTIME(1711846800))",
                 "INSERT INTO w_times.t (v, d) VALUES (WEEK('2008-02-20'), UTC_TIMESTAMP(3))",
                 "SET SESSION time_zone = DEFAULT",
-                "SET SESSION lc_time_names = 'de_DE', default_week_format = 3",
+                "SET SESSION lc_time_names = 'de_DE'",
                 "INSERT INTO w_times.t (v, d) VALUES (WEEK('2008-02-20') + CHAR_LENGTH(DATE_FORMAT('2024-05-01', '%M')), '2008-02-20')",
-                "SET SESSION lc_time_names = DEFAULT, default_week_format = DEFAULT",
+                "SET SESSION lc_time_names = DEFAULT",
                 "UPDATE w_times.t SET v = v + 1 ORDER BY id DESC LIMIT 1",
             ),
             "SET timestamp = UNIX_TIMESTAMP() - 2",
@@ -432,13 +434,13 @@ COMMON: dict[str, World] = {
         setup=(
             _schema("settings"),
             "CREATE TABLE w_settings.t (id INT AUTO_INCREMENT PRIMARY KEY, v LONGTEXT) ENGINE=InnoDB",
-            "SET GLOBAL group_concat_max_len = 7", "SET GLOBAL div_precision_increment = 9", "SET GLOBAL max_allowed_packet = 1048576",
+            "SET GLOBAL group_concat_max_len = 7", "SET GLOBAL div_precision_increment = 9", "SET GLOBAL max_allowed_packet = 4194304",
             _again,
         ),
         each=(
             *_statements(
                 "SET SESSION sql_mode = ''",
-                "INSERT INTO w_settings.t (v) VALUES (REPEAT('x', 2000000))",
+                "INSERT INTO w_settings.t (v) VALUES (REPEAT('x', 5000000))",
                 "INSERT INTO w_settings.t (v) SELECT GROUP_CONCAT(TABLE_NAME) FROM (SELECT 'abcdef' AS TABLE_NAME UNION SELECT 'ghijkl') AS x",
                 "INSERT INTO w_settings.t (v) VALUES (1 / 7), (CONCAT(1e0 / 3)), (SHA2('x', 256)), (0.1 + 0.2)",
                 "SET SESSION sql_mode = DEFAULT",
@@ -508,8 +510,11 @@ COMMON: dict[str, World] = {
         options=("--innodb-directories={outside}",),
         kinds=MYSQL,
         setup=(_schema("outside"), "CREATE TABLE w_outside.t (id INT PRIMARY KEY) ENGINE=InnoDB"),
-        at={1: (_outside_table,), 2: ("INSERT INTO w_outside.t1 VALUES (3, 'three')",),
-            3: ("DROP TABLE w_outside.t1",)},
+        at={
+            # `snapshot` refuses it as long as it is there.
+            1: (_outside_table,),
+            2: ("INSERT INTO w_outside.t1 VALUES (3, 'three')", "DROP TABLE w_outside.t1"),
+        },
         refusal="DATA DIRECTORY",
     ),
     "imported files": World(
@@ -741,7 +746,6 @@ OF_MARIADB: dict[str, World] = {
     "statements for one": World(
         setup=(_schema("one"), "CREATE TABLE w_one.t (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(60)) ENGINE=InnoDB"),
         each=("SET STATEMENT binlog_format = 'STATEMENT', time_zone = '+09:00' FOR INSERT INTO w_one.t (v) VALUES (NOW())",
-              "SET STATEMENT sql_mode = 'PIPES_AS_CONCAT', binlog_format = 'STATEMENT' FOR INSERT INTO w_one.t (v) VALUES ('a' || {n})",
               "BEGIN NOT ATOMIC DECLARE i INT DEFAULT 0; WHILE i < 3 DO INSERT INTO w_one.t (v) VALUES (i); SET i = i + 1; END WHILE; END",
               "EXECUTE IMMEDIATE 'INSERT INTO w_one.t (v) VALUES (?)' USING {n}", "FOR i IN 1..2 DO INSERT INTO w_one.t (v) VALUES (i); END FOR"),
     ),
