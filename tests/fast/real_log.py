@@ -9,13 +9,13 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.fast.server import DATA, LOG, UUID, FakeEngine, FakeRecovery
+from tests.fast.server import DATA, LOG, FakeEngine, FakeRecovery
 from tests.fast.world import World
-from tests.unit.engines.binlog.builder import MAGIC, SERVER, Builder
+from tests.unit.engines.binlog.builder import SERVER, Builder
 from tests.unit.engines.mysql.archived import IN_USE_AT, Archive
 from zbackup.engines.mysql.archive.follow import MysqlLogFollower
 from zbackup.engines.mysql.binlog.events import GTID_LIST, PREVIOUS_GTIDS, TABLE_MAP
@@ -26,7 +26,7 @@ from zbackup.engines.mysql.recovery.covered_log import covered_files
 from zbackup.engines.mysql.recovery.log_reader import MysqlLogReader
 from zbackup.model.added_log import AddedFile
 from zbackup.model.anchors import Anchor
-from zbackup.model.archive import ArchivedFile, LogFileId
+from zbackup.model.archive import ArchivedFile
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.log import LogDamage, LogSpan
 from zbackup.model.progress import Progress
@@ -34,6 +34,7 @@ from zbackup.model.record import Record
 from zbackup.model.recovery import Reach, ReplayRange
 from zbackup.model.relocation import Relocation
 from zbackup.model.server import ServerFacts
+from zbackup.model.silence import Silence
 from zbackup.model.target import Stop
 from zbackup.model.unreplayable import Unreplayable
 from zbackup.model.written_log import LogBytes, WrittenFile
@@ -302,6 +303,9 @@ class FileRecovery(FakeRecovery):
         self, subject: BackupFiles, after: str, *, live: bool = False, base: Record | None = None
     ) -> tuple[Unreplayable, ...]:
         return self.real.unreplayable(self.world.placed(subject), after, live=live, base=base)
+
+    def silence(self, end: Record, log: BackupFiles) -> Silence | None:
+        return self.real.silence(end, self.world.placed(log))
 
     def live_log(self, newest: BackupFiles, live: Relocation) -> LogSpan | None:
         return self.real.live_log(self.world.placed(newest), self.world.relocated(live))

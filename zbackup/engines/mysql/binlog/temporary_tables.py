@@ -103,21 +103,31 @@ def _last(names: Iterator[Name], *, first: bool) -> Name | None:
 class TemporarySessions:
     """The temporary tables of each thread, as far as they were made in what was read.
 
-    `restarted`: the server was started in what was read, so that no table is older than that.
+    `restarted`: the server was started in what was read, so that no table is older than that. `unexplained`
+    are threads that used one, or CONNECTION_ID(), which no statement of theirs names: a trigger or a function
+    made it.
     """
 
     open: dict[int, set[Name]] = field(default_factory=dict)
     restarted: bool = False
+    unexplained: set[int] = field(default_factory=set)
 
     def forget(self) -> None:
         """The server was started again."""
         self.open.clear()
+        self.unexplained.clear()
         self.restarted = True
 
     def take(self, statement: ThreadStatement) -> None:
         there = self.open.setdefault(statement.thread, set())
         if made := statement.makes:
             there.add(made)
+        elif (
+            not statement.drops
+            and not there & set(statement.names())
+            and "CONNECTION_ID" not in statement.words
+        ):
+            self.unexplained.add(statement.thread)
         there.difference_update(statement.drops)
 
 
@@ -214,9 +224,9 @@ def _foreign(
         return None
     if old:
         return _shown(sorted(old))
-    if before.restarted or (newest_thread is not None and statement.thread > newest_thread):
+    if newest_thread is not None and statement.thread > newest_thread:
         return None
-    return ""
+    return None if before.restarted and statement.thread not in before.unexplained else ""
 
 
 def _shown(names: Sequence[Name]) -> str:
