@@ -1,6 +1,5 @@
 """The lexer of SQL, and the quoting that it undoes."""
 
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

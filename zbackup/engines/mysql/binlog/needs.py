@@ -51,7 +51,7 @@ def needs_of(statement: Statement, *, substitutes: bool) -> tuple[Need, ...]:
     found = list(_parsers(tokens, words)) if statement.kind in ("TABLE", "INDEX") else []
     if statement.kind in ("TABLE", "SEQUENCE") and not substitutes:
         found += _engines(tokens, words)
-    if kind == "TABLE":
+    if statement.kind == "TABLE":
         found += _directories(tokens, words)
     return tuple(found)
 
@@ -60,9 +60,9 @@ def _directories(tokens: Sequence[Token], words: Sequence[str]) -> Iterator[Need
     """Of the table, and of its partitions."""
     for at in range(1, len(words)):
         if words[at] == "DIRECTORY" and words[at - 1] in ("DATA", "INDEX"):
-            said = at + 1 + (words[at + 1 : at + 2] == ["="])
-            if words[said : said + 1] == ["'"] and tokens[said].text.startswith("/"):
-                yield Need(DIRECTORY, tokens[said].text)
+            behind = [token for token in tokens[at + 1 : at + 3] if token.text != "="][:1]
+            if behind and behind[0].kind == "string" and (path := string_value(behind[0])).startswith("/"):
+                yield Need(DIRECTORY, path)
 
 
 def _libraries(tokens: Sequence[Token], words: Sequence[str]) -> Iterator[Need]:

@@ -123,19 +123,27 @@ class ThreadStatement:
 class TemporarySessions:
     """The temporary tables of each thread, as far as they were made in what was read.
 
-    `restarted`: the server was started in what was read, so that no table is older than that.
+    `restarted`: the server was started in what was read, so that no table is older than that. `unexplained`
+    are threads that used one, or CONNECTION_ID(), which no statement of theirs names: a trigger or a function
+    made it.
     """
 
     open: dict[int, set[str]] = field(default_factory=dict)
     restarted: bool = False
+    unexplained: set[int] = field(default_factory=set)
 
     def forget(self) -> None:
         """The server was started again."""
         self.open.clear()
+        self.unexplained.clear()
         self.restarted = True
 
     def take(self, said: ThreadStatement) -> None:
-        follow(self.open.setdefault(said.thread, set()), said.statement)
+        there, statement = self.open.setdefault(said.thread, set()), said.statement
+        named = statement.temporary or _drops_real(statement) or "CONNECTION_ID" in statement.words
+        if not named and there.isdisjoint(said.names()):
+            self.unexplained.add(said.thread)
+        follow(there, statement)
 
 
 class OpenTables:
@@ -260,10 +268,15 @@ def _foreign_statements(
 
 
 def _stands_alone(statement: Statement, *, drops_fail: bool) -> bool:
-    """Tell whether a statement on temporary tables needs none that is there."""
-    return statement.temporary and not (
-        drops_fail and statement.verb == "DROP" and "IF" not in statement.words
-    )
+    """Tell whether a statement needs no temporary table that is there."""
+    if statement.temporary:
+        return not (drops_fail and statement.verb == "DROP" and "IF" not in statement.words)
+    return _drops_real(statement)
+
+
+def _drops_real(statement: Statement) -> bool:
+    """Tell whether it drops no temporary table: those a server logs as DROP TEMPORARY TABLE."""
+    return statement.verb == "DROP" and statement.kind != "INDEX" and not statement.temporary
 
 
 def _foreign(
@@ -283,9 +296,9 @@ def _foreign(
         return None
     if old:
         return _shown(sorted(old))
-    if before.restarted or (newest_thread is not None and statement.thread > newest_thread):
+    if newest_thread is not None and statement.thread > newest_thread:
         return None
-    return ""
+    return None if before.restarted and statement.thread not in before.unexplained else ""
 
 
 def _shown(names: Sequence[str]) -> str:

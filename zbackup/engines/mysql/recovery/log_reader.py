@@ -38,10 +38,10 @@ from zbackup.model.anchors import Anchor
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import NotRecoverable
 from zbackup.model.log import LogDamage, LogSpan
-from zbackup.model.moment import utc_text
 from zbackup.model.record import Record
 from zbackup.model.recovery import Reach, ReplayRange
 from zbackup.model.relocation import Relocation
+from zbackup.model.silence import Silence
 from zbackup.model.target import Stop, Time, time_of
 from zbackup.model.unreplayable import Unreplayable
 
@@ -123,6 +123,12 @@ class MysqlLogReader:
         lacks = partial(_lacking, base=base or subject.record)
         return tuple(find_unreplayable(files, LogPosition.parse(after), seen=seen, lacking=lacks))
 
+    def silence(self, end: Record, log: BackupFiles) -> Silence | None:
+        """See engines.base.LogReader."""
+        if not end.log_to or not is_readable(log.record):
+            return None
+        return _silence(end, LogPosition.parse(end.log_to), covered_files(*log))
+
     def written(self, position: str) -> datetime | None:
         """A position says nothing of times."""
         return None
@@ -175,12 +181,16 @@ def _lacking(need: Need, *, base: Record) -> str:
 
 def _require_no_standstill(base: Record, end: LogPosition, files: Sequence[Path], target: datetime) -> None:
     """Raise NotRecoverable for a moment that a log rolled back with its server would not tell of."""
+    found = _silence(base, end, files)
+    if found and found.after < target <= found.to:
+        raise NotRecoverable(f"{found.told}. To restore the state of that backup: --to-backup {base.called}")
+
+
+def _silence(base: Record, end: LogPosition, files: Sequence[Path]) -> Silence | None:
+    """A log that was rolled back with its server is silent from the backup up to the file that was begun
+    then."""
     following = begun_after_standstill(end, files)
     since = begun(following) if following else None
-    if following and since and (base.complete_to or base.taken) < target <= since + timedelta(seconds=1):
-        raise NotRecoverable(
-            f"the log does not show what was committed between {utc_text(base.taken)} and {utc_text(since)}: "
-            f"{end.file} ends at {base.called}, was not closed, and {following.name} follows it. Either "
-            "the server crashed with nothing committed since, or its datasets were rolled back. To restore "
-            f"the state of that backup: --to-backup {base.called}"
-        )
+    if since is None:
+        return None
+    return Silence(str(end), base.complete_to or base.taken, since + timedelta(seconds=1))
