@@ -2,10 +2,12 @@
 
 import base64
 import json
+import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +21,8 @@ from zbackup.cli.main import invoke
 from zbackup.cli.options import Options
 from zbackup.config.from_address import access
 from zbackup.config.load import parse
+from zbackup.config.schedule import Daemon
+from zbackup.destinations.s3 import from_config
 from zbackup.features.fleet.command import configured
 from zbackup.features.webpage import reader
 from zbackup.model.errors import ConfigError, NotFound, NotRecoverable, Refused
@@ -37,7 +41,18 @@ def shop(server: S3Server, tmp_path: Path, key: bytes, monkeypatch: pytest.Monke
         monkeypatch.setenv("AWS_SESSION_TOKEN", server.token)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setenv("ZBACKUP_CONFIG", str(tmp_path / "none.toml"))
+    keep_pages_in(tmp_path, monkeypatch)
     yield made
+
+
+def keep_pages_in(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a configuration, pages of buckets are kept where every host keeps them: not by a test."""
+    build, usual = from_config.destination, Daemon().state_dir
+
+    def build_there(*facts: Any) -> Any:
+        return build(*(home if fact == usual else fact for fact in facts))
+
+    monkeypatch.setattr(from_config, "destination", build_there)
 
 
 def file_with(shop: Shop, key: bytes, mode: int = 0o600) -> Path:
@@ -59,6 +74,14 @@ def test_what_lies_there_names_itself(shop: Shop, key: bytes) -> None:
     assert [b.record.backup for b in done.result.at.copies.backups] == ["backup-1", "backup-2"]
     assert (done.context.instance, done.context.engine_name) == ("shop", "mysql")
     assert "[instance.shop]" in done.result.configuration
+
+
+def test_its_pages_are_kept_in_a_directory_of_the_tests_own(shop: Shop, key: bytes) -> None:
+    usual = Daemon().state_dir
+    before = {path for path in usual.rglob("*") if path.is_file()}
+    there(shop, file_with(shop, key))
+    assert [path for path in (shop.home / f"buckets.{os.geteuid()}").rglob("*") if path.is_file()]
+    assert not {path for path in usual.rglob("*") if path.is_file()} - before
 
 
 def test_a_bucket_tells_how_old_and_how_exposed(

@@ -22,6 +22,7 @@ from zbackup.model.record import LockKind, Record, ends_log
 from zbackup.model.recovery import Checked, Entrance, Files, Reach, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
 from zbackup.model.server import DataPath, LockChoice, ServerFacts
+from zbackup.model.silence import Silence
 from zbackup.model.target import Stop, WholeLog, time_of
 from zbackup.model.transaction_name import TransactionName
 from zbackup.model.unreplayable import Unreplayable
@@ -153,6 +154,9 @@ class FakeRecovery:
         self, subject: BackupFiles, after: str, *, live: bool = False, base: Record | None = None
     ) -> tuple[Unreplayable, ...]:
         return ()
+
+    def silence(self, end: Record, log: BackupFiles) -> Silence | None:
+        return None
 
     def live_log(self, newest: BackupFiles, live: Relocation) -> LogSpan | None:
         return LogSpan(position(0), position(len(self._log(live))))

@@ -23,7 +23,7 @@ from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import plan_restore, restore
 from zbackup.model.clone import INTENT
 from zbackup.model.cloning import Mask
-from zbackup.model.errors import CommandFailed, DatasetBusy, Refused, Taken
+from zbackup.model.errors import CommandFailed, Refused, Taken
 
 THERE = "vault/zbackup"
 
@@ -199,22 +199,6 @@ def test_a_server_runs_while_the_process_of_its_note_does(
 
 
 REAL = clone_datasets.server_process
-
-
-@pytest.mark.parametrize(
-    ("mountpoint", "who", "said"), [("/x", "cat (1)", "; in there: cat"), ("/x", "", "$"), ("", "cat", "$")]
-)
-def test_who_keeps_a_dataset_busy_is_named(
-    mountpoint: str, who: str, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def busy(_: object) -> None:
-        raise DatasetBusy(("zfs", "destroy"), 1, "dataset is busy")
-
-    monkeypatch.setattr(clone_datasets, "processes_in", lambda _: who)
-    monkeypatch.setattr(clone_datasets, "told", lambda found: found)
-    ctx: Any = SimpleNamespace(zfs=SimpleNamespace(destroy_filesystem=busy))
-    with pytest.raises(DatasetBusy, match=f"busy{said}"):
-        clone_datasets._destroy(ctx, SimpleNamespace(mountpoint=mountpoint))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("masked", [True, False])

@@ -86,6 +86,9 @@ class FakeMounts:
     def unmount(self, name: str, path: Path) -> None:
         self._world.run(("zfs", "unmount", "--", name))
 
+    def in_use(self, names: Mapping[str, str], apart_from: int | None = None) -> dict[str, list[str]]:
+        return {name: [who] for name, who in self._world.mounted_elsewhere.items() if name in names}
+
 
 class World:
     """State, and the doors to it. `writing`: production commits with every change that is made.
@@ -99,6 +102,8 @@ class World:
         self.home, self.state, self.passing, self.writing = home, State(), unbroken, True
         self.notes: list[str] = []
         self.damaged_tables: tuple[str, ...] = ()
+        self.mounted_elsewhere: dict[str, str] = {}
+        """Dataset or snapshot -> who has it mounted elsewhere, in words."""
         self.cut = self.resumed = 0
         self.only_reads = True
         self.zfs = FakeZfs(self.pools)

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -141,9 +141,15 @@ def flavour(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def world(flavour: str, request: pytest.FixtureRequest) -> Iterator[World]:
+    with made_world(flavour, *getattr(request, "param", ())) as made:
+        yield made
+
+
+@contextmanager
+def made_world(flavour: str, *options: str) -> Iterator[World]:
     home = Path(tempfile.mkdtemp(prefix="zr", dir="/tmp"))
     home.chmod(0o755)
-    made = World(flavour, home, *getattr(request, "param", ()))
+    made = World(flavour, home, *options)
     try:
         with made.server:
             yield made
@@ -347,3 +353,51 @@ def test_a_column_that_was_added_without_the_log_is_found(world: World) -> None:
         assert said(session, "SELECT * FROM shop.o") == ((1, 2),)
     with pytest.raises(Refused, match=r"shop\.o has 3 columns in .* and had 2 before"):
         world.restore(base, log)
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Path]:
+    """Directories of the host's own, beside the datasets."""
+    home = Path(tempfile.mkdtemp(prefix="zr", dir="/var/lib"))
+    for directory in (home, home / "far", home / "farther"):
+        directory.mkdir(exist_ok=True)
+        directory.chmod(0o777)
+    yield home
+    shutil.rmtree(home)
+
+
+def test_a_table_that_was_made_elsewhere_is_in_the_clone(flavour: str, elsewhere: Path) -> None:
+    """Where the log says so, and nothing else of what lies there is seen: production has gone on."""
+    far, farther = elsewhere / "far", elsewhere / "farther"
+    with made_world(
+        flavour, *(f"--innodb-directories={far};{farther}",) * flavour.startswith("mysql")
+    ) as world:
+        with world.session() as one:
+            base = world.backup()
+            said(one, f"CREATE TABLE shop.far (id INT PRIMARY KEY) DATA DIRECTORY = '{far}'")
+            said(one, f"CREATE TABLE shop.sub (id INT PRIMARY KEY) DATA DIRECTORY = '{far}/below'")
+            said(one, "INSERT INTO shop.far VALUES (1)", "INSERT INTO shop.sub VALUES (2)")
+            log = world.backup()
+            said(one, f"CREATE TABLE shop.later (id INT PRIMARY KEY) DATA DIRECTORY = '{farther}'")
+        before = sorted(str(path) for path in elsewhere.rglob("*"))
+        assert world.examine(base, log).stopped is None
+        world.restore(base, log)
+        with world.recovered() as session:
+            assert said(session, "SELECT * FROM shop.far JOIN shop.sub") == ((1, 2),)
+            said(session, "DROP TABLE shop.sub")
+            if world.server.settings.kind == "mysql":
+                said(session, f"CREATE TABLE shop.own (id INT) DATA DIRECTORY = '{farther}'")
+        assert sorted(str(path) for path in elsewhere.rglob("*")) == before
+
+
+def test_a_table_that_no_clone_has_a_place_for_is_told_of_before(flavour: str) -> None:
+    with (
+        tempfile.TemporaryDirectory(prefix="zr", dir="/run") as run,
+        made_world(flavour, *(f"--innodb-directories={run}",) * flavour.startswith("mysql")) as world,
+    ):
+        Path(run).chmod(0o777)
+        with world.session() as one:
+            base = world.backup()
+            said(one, f"CREATE TABLE shop.far (id INT PRIMARY KEY) DATA DIRECTORY = '{run}'")
+            stopped = world.examine(base, world.backup()).stopped
+        assert stopped and f"makes a table in {run}, where a recovered server can have no" in stopped.why

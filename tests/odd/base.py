@@ -17,12 +17,16 @@ from pymongo.errors import PyMongoError
 
 from tests.lab.pool import Pool, PoolError, run
 from tests.odd.outcome import Moment, Outcome
-from tests.odd.sql_levels import Level, refused
+from tests.odd.sql_levels import USUAL, Level, refused
+from tests.odd.worlds import World, named
 from tests.system.house import Zbackup, local, next_second
 
 ODD_NAME = "m'nt ü $(x) %41 [a]*"
 ASKED = 15
 """The exit status where the log can be read in two ways."""
+
+WITH_OTHER_SETTINGS = 19
+"""The exit status of a restore whose rows may differ, since a setting did."""
 
 ODD_CLOCKS = ("past", "future", "ahead")
 
@@ -34,6 +38,7 @@ class Story:
     """One row of levels, told once. Nothing of it is left behind."""
 
     levels: Mapping[str, Mapping[str, Level]]
+    worlds: Mapping[str, World]
 
     def __init__(
         self, flavour: str, row: Mapping[str, str], pool: Pool, home: Path, outcome: Outcome
@@ -55,7 +60,7 @@ class Story:
         raise NotImplementedError
 
     def _level(self, factor: str) -> Level:
-        return self.levels[factor][self._row[factor]]
+        return self.levels[factor][self._row[factor]] if factor in self.levels else USUAL
 
     # the law
 
@@ -127,6 +132,10 @@ class Story:
                 # `check` names no single transaction of MariaDB's: it may be a slow statement's.
                 self._one_line(result, moment.name)
                 return
+            if result.rc == WITH_OTHER_SETTINGS and self._refusals(result.out):
+                self.outcome.notes.append(f"{moment.name}: restored with a warning that names it")
+                house.destroy(name)
+                return
             if result.rc:
                 self._named(result, moment, findings)
                 return
@@ -141,18 +150,28 @@ class Story:
     def _named(self, result: Any, moment: Moment, findings: list[dict[str, Any]]) -> None:
         """It does not restore: that must have been named."""
         self._one_line(result, moment.name)
+        if self._refusals(result.err):
+            self.outcome.notes.append(f"{moment.name}: refused, naming it")
+            return
         words = [word for factor in self._row if (word := self._level(factor).named)]
         found = [f for f in findings if f["severity"] in ("warning", "critical")]
-        named = [f["text"] for f in found for word in words if word in f["text"]]
-        if named:
-            self.outcome.notes.append(f"{moment.name}: named by check: {named[0]}")
+        said = [f["text"] for f in found for word in words if word in f["text"]]
+        if said:
+            self.outcome.notes.append(f"{moment.name}: named by check: {said[0]}")
         else:
             self.outcome.problems.append(f"{moment.name}: check called it ready: {result.err.strip()}")
+
+    def _refusals(self, said: str) -> bool:
+        """Whether what a world of the row may be refused for is named."""
+        words = [word for name in named(self._row) if (word := self.worlds[name].refusal)]
+        return any(word in said for word in words)
 
     def _one_line(self, result: Any, what: str) -> None:
         lines = [line for line in result.err.splitlines() if line.startswith("zbackup: ")]
         if len(lines) != 1 or "unexpected" in result.err:
-            self.outcome.problems.append(f"{what}: refused with {len(lines)} lines: {result.err}")
+            self.outcome.problems.append(
+                f"{what}: refused by {result.rc} with {len(lines)} lines: {result.err}{result.out[:2000]}"
+            )
         else:
             self.outcome.notes.append(f"{what}: {lines[0]}")
 
@@ -184,8 +203,8 @@ class Datasets:
         self.by_hand: list[Path] = []
         """Mounted by hand, since the datasets leave it to the administrator."""
         self._properties: dict[str, str] = {}
-        for factor, level in row.items():
-            self._properties |= levels[factor][level].properties
+        for factor, known in levels.items():
+            self._properties |= known[row[factor]].properties
         if row["keys of datasets"] == "encrypted":
             key = home / "key"
             key.write_text("a long passphrase\n")

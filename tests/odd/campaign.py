@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from tests.lab.pool import create_pool
 from tests.odd.chosen import CHOSEN
 from tests.odd.pairwise import Row
-from tests.odd.stories import SEED, described, numbers, row_of, rows, told
+from tests.odd.stories import SEED, described, numbers, row_of, rows, told, with_worlds, worlds_of
+from tests.odd.worlds import SEPARATOR
 from tests.system.forked import forks
 
 
@@ -26,11 +27,22 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--count", type=int, help="so many combinations")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin none after that time")
     parser.add_argument("--list", action="store_true", help="print them, and tell none")
+    parser.add_argument("--worlds", help=f"these instead of the plan's, with{SEPARATOR}between them")
+    parser.add_argument(
+        "--usual", action="store_true", help="servers with nothing odd but each world, one by one"
+    )
     parser.add_argument("--chosen", action="store_true", help="those of `make test`")
     given = parser.parse_args(arguments)
     planned = rows(given.flavour, given.seed, given.count)
     if given.chosen:
         planned = [row_of(given.flavour, odd) for odd in CHOSEN[given.flavour].values()]
+    if given.usual:
+        kind = given.flavour.partition("-")[0]
+        there = [name for name, world in worlds_of(given.flavour).items() if kind in world.kinds]
+        planned = [with_worlds(given.flavour, row_of(given.flavour, {}), [name]) for name in there]
+    if given.worlds is not None:
+        names = given.worlds.split(SEPARATOR) if given.worlds else []
+        planned = [with_worlds(given.flavour, row, names) for row in planned]
     wanted = given.numbers or [n for n in numbers(given.flavour, planned) if n >= given.begin]
     if given.list:
         for number in wanted:

@@ -24,8 +24,11 @@ from tests.lab.repeats import some
 from tests.lab.server_user import give_away
 from tests.odd.base import Datasets, Story
 from tests.odd.mongo_levels import LEVELS
-from tests.odd.outcome import Moment
+from tests.odd.mongo_telling import MongoTelling, picture
+from tests.odd.mongo_worlds import MONGO_WORLDS
+from tests.odd.outcome import Moment, differing
 from tests.odd.sql_server import ODD_DATADIR
+from tests.odd.worlds import LAST, named
 from tests.system.conftest import end_clones
 from tests.system.house import after_writing, local, now, utc, wait_until
 from tests.system.mongo_house import SMALL_JOURNAL_MB, MongoHouse
@@ -57,6 +60,7 @@ class MongoStory(Story):
     """See Story."""
 
     levels = LEVELS
+    worlds = MONGO_WORLDS
 
     def tell(self, forks: Any = None) -> None:
         """See Story."""
@@ -71,6 +75,7 @@ class MongoStory(Story):
             house = MongoHouse(self._pool, self._home, server, tuple(datasets.names))
             house.forks = forks
             ended.callback(end_clones, house)
+            self._telling = MongoTelling(server, named(self._row))
             if self._refused(house):
                 return
             with self._timed("life"):
@@ -89,6 +94,9 @@ class MongoStory(Story):
         with self._opened(report) as client:
             if moment.sums is not None:
                 assert _hashes(client) == moment.sums
+            if moment.worlds is not None:
+                lines = differing(dict(moment.worlds), picture(client))
+                assert not lines, "\n".join(lines)
             if moment.at is not None:
                 mongo_load.verify(client, self._home / "journal", utc(report["replay"]["effective_target"]))
 
@@ -157,26 +165,33 @@ class MongoStory(Story):
         load: dict[str, Any] = {"threads": THREADS, "rate": RATE, "journal": journal}
         with server.client() as client:
             client[ODD_DATABASE]["c é 1"].insert_many([{"_id": n, "v": "x" * n} for n in range(200)])
+        self._telling.stage(0)
         house.snapshot()
         with server.client() as client:
             first = _next_millisecond()
-            moments = [Moment(name="at a backup", to=local(first), sums=_hashes(client))]
+            worlds = self._telling.picture()
+            moments = [Moment(name="at a backup", to=local(first), sums=_hashes(client), worlds=worlds)]
             client[ODD_DATABASE]["c é 1"].delete_many({"_id": {"$mod": [7, 1]}})
         with mongo_load.start(server, **load):
             after_writing(journal, BURST)
+            self._telling.stage(1)
+            worlds = self._telling.picture()
             busy = _whole_millisecond(after_writing(journal, BURST))
-            moments.append(Moment(name="between backups", to=local(busy), at=busy))
+            moments.append(Moment(name="between backups", to=local(busy), at=busy, worlds=worlds))
             after_writing(journal, BURST)
+            self._telling.stage(2)
             house.snapshot()
             after_writing(journal, BURST)
+        self._telling.stage(3)
         with server.client() as client:
             client[ODD_DATABASE]["c é 1"].update_many({"_id": {"$mod": [5, 2]}}, {"$set": {"v": "later"}})
-            sums = _hashes(client)
+            sums, worlds = _hashes(client), self._telling.picture()
             quiet = _next_millisecond()
             if self._row["tail"] == "killed":
-                return [*moments, Moment(name="after the last, down", to="now", sums=sums)]
+                return [*moments, Moment(name="after the last, down", to="now", sums=sums, worlds=worlds)]
             client[ODD_DATABASE].drop_collection("c é 1")
-        return [*moments, Moment(name="after the last", to=local(quiet), sums=sums)]
+        self._telling.stage(LAST)
+        return [*moments, Moment(name="after the last", to=local(quiet), sums=sums, worlds=worlds)]
 
     def _opened(self, report: Mapping[str, Any]) -> pymongo.MongoClient[dict[str, Any]]:
         login = {"username": ADMIN, "password": ADMIN_PASSWORD} if self._row["logins"] == "key" else {}

@@ -24,3 +24,21 @@ class Moment:
     to: str
     at: datetime | None = None
     sums: Mapping[str, Any] | None = None
+    worlds: Mapping[str, Any] | None = None
+
+
+def differing(wanted: dict[str, Any], found: dict[str, Any]) -> list[str]:
+    """What is not as it was, in lines."""
+    lines = []
+    for key in sorted(wanted.keys() | found.keys()):
+        one, other = wanted.get(key), found.get(key)
+        if one == other:
+            continue
+        if isinstance(one, list) and isinstance(other, list):
+            lines += [f"{key} lacks {row}" for row in one if row not in other]
+            lines += [f"{key} has {row}" for row in other if row not in one]
+            if not lines:
+                lines = [f"{key}: another order"]
+        else:
+            lines.append(f"{key} was {one}, is {other}")
+    return lines

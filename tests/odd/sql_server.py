@@ -15,6 +15,8 @@ from tests.lab.server_user import SERVER_UID
 from tests.lab.servers.accounts import ZBACKUP_GRANTS, ZBACKUP_PASSWORD, ZBACKUP_USER
 from tests.odd.base import Datasets
 from tests.odd.sql_levels import LEVELS
+from tests.odd.sql_worlds import SQL_WORLDS
+from tests.odd.worlds import named
 
 ODD_DATADIR = "d'a ü $x %s"
 ODD_USER = "o'dd ünï@x"
@@ -201,10 +203,20 @@ class Builder:
 
     def _options(self) -> list[str]:
         found: list[str] = []
-        for factor, level in self._row.items():
-            found += LEVELS[factor][level].options
+        for factor, known in LEVELS.items():
+            level = self._row[factor]
+            found += known[level].options
             found += self._own(factor, level)
+        for name in named(self._row):
+            found += [each.format(outside=self.outside()) for each in SQL_WORLDS[name].options]
         return found
+
+    def outside(self) -> Path:
+        """A directory on none of the instance's datasets, in which the server may write."""
+        where = self._home / "outside"
+        where.mkdir(exist_ok=True)
+        os.chown(where, SERVER_UID, SERVER_UID)
+        return where
 
     def _own(self, factor: str, level: str) -> list[str]:
         """Options that flavours name differently."""

@@ -18,9 +18,12 @@ from tests.lab.mysql_fixture import DatabaseServer
 from tests.lab.pool import Pool
 from tests.lab.servers.templates import DAEMON
 from tests.odd.base import ODD_CLOCKS, Story
-from tests.odd.outcome import Moment
+from tests.odd.outcome import Moment, differing
 from tests.odd.sql_levels import LEVELS
 from tests.odd.sql_server import Builder, Odd, account_statements, keyring_files
+from tests.odd.sql_telling import SqlTelling, picture
+from tests.odd.sql_worlds import SQL_WORLDS
+from tests.odd.worlds import named
 from tests.system.conftest import end_clones
 from tests.system.house import House, after_writing, checksums, local, next_second, utc
 
@@ -51,6 +54,7 @@ class SqlStory(Story):
     """See Story."""
 
     levels = LEVELS
+    worlds = SQL_WORLDS
 
     def tell(self, forks: Any = None) -> None:
         """See Story."""
@@ -66,11 +70,13 @@ class SqlStory(Story):
             house = OddHouse(self._pool, self._home, odd)
             house.forks = forks
             ended.callback(end_clones, house)
+            self._telling = SqlTelling(odd.server, named(self._row), builder.outside())
+            ended.callback(self._telling.end)
             self._live(house, odd)
 
     def contents(self, house: House) -> dict[str, Any]:
         """See Story."""
-        return dict(house.server.checksum())
+        return _sums(house.server)
 
     @property
     def _kind(self) -> str:
@@ -82,6 +88,7 @@ class SqlStory(Story):
         server = house.server
         with self._timed("content"):
             self._content(server, odd)
+            self._telling.stage(0)
         if self._refused(house):
             return
         with self._timed("life"):
@@ -132,20 +139,27 @@ class SqlStory(Story):
         time.sleep(1.0)
         house.snapshot()
         first = next_second()
-        moments = [Moment(name="at a backup", to=local(first), sums=server.checksum())]
+        moments = [
+            Moment(name="at a backup", to=local(first), sums=_sums(server), worlds=self._telling.picture())
+        ]
         self._special(server, 1)
         if self._row["tail"] == "torn before":
             self._torn(server)
             server.start()
         with Load.start(server, THREADS, RATE, journal, PATIENCE_S):
             after_writing(journal, BURST, PATIENCE_S)
+            self._telling.stage(1)
+            worlds = self._telling.picture()
             self._odd_times(server)
             if self._row["clock"] in ODD_CLOCKS:
                 # What says another time than it was committed at is placed by its neighbours, to two seconds.
                 time.sleep(CLEAR_S)
+            if worlds:
+                next_second()  # a log of whole seconds has of the moment's own one nothing
             busy = after_writing(journal, BURST, PATIENCE_S)
-            moments.append(Moment(name="between backups", to=local(busy), at=busy))
+            moments.append(Moment(name="between backups", to=local(busy), at=busy, worlds=worlds))
             after_writing(journal, BURST, PATIENCE_S)
+            self._telling.stage(2)
             house.snapshot()
             after_writing(journal, BURST, PATIENCE_S)
         self._special(server, 2)
@@ -153,14 +167,16 @@ class SqlStory(Story):
             self._everything(server)
         self._odd_times(server)
         self._special(server, 3)
-        sums = server.checksum()
+        self._telling.stage(3)
+        sums, worlds = _sums(server), self._telling.picture()
         quiet = next_second()
         if self._row["tail"] in ("whole", "torn before"):
-            moments.append(Moment(name="after the last", to=local(quiet), sums=sums))
+            moments.append(Moment(name="after the last", to=local(quiet), sums=sums, worlds=worlds))
             self._special(server, 4)
+            self._telling.stage(4)
             return moments
         # The server is down when this is restored, so that it is checked before.
-        moments.append(Moment(name="after the last, down", to="now", sums=sums))
+        moments.append(Moment(name="after the last, down", to="now", sums=sums, worlds=worlds))
         return moments
 
     def _special(self, server: DatabaseServer, number: int) -> None:
@@ -228,6 +244,9 @@ class SqlStory(Story):
         if moment.sums is not None:
             found = checksums(clone, list(moment.sums))
             assert found == moment.sums, f"checksums {_differing(moment.sums, found)}"
+        if moment.worlds is not None:
+            lines = differing(dict(moment.worlds), picture(clone, named(self._row), self._kind))
+            assert not lines, "\n".join(lines)
         if moment.at is not None:
             verify(clone, self._home / "journal", utc(report["replay"]["effective_target"]))
 
@@ -240,6 +259,11 @@ class SqlStory(Story):
             if uses and self._kind == "mysql":
                 for file in keyring_files(self._flavour, self._home / "keys"):
                     file.unlink(missing_ok=True)
+
+
+def _sums(server: DatabaseServer) -> dict[str, int | None]:
+    """Of all tables but those of the worlds, of which there is a picture."""
+    return server.checksum(name for name in server.tables() if not name.startswith("w_"))
 
 
 def _set_clock(offset: int) -> None:

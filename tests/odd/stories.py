@@ -8,8 +8,11 @@ from types import ModuleType
 
 from tests.lab.pool import Pool
 from tests.odd import mongo_levels, pairwise, sql_levels
+from tests.odd.mongo_worlds import MONGO_WORLDS
 from tests.odd.outcome import Outcome
 from tests.odd.pairwise import Row
+from tests.odd.sql_worlds import SQL_WORLDS
+from tests.odd.worlds import SEPARATOR, WORLDS, World, drawn, require_known
 from tests.system.forked import Forks
 
 SEED = 1
@@ -26,10 +29,24 @@ def rows(flavour: str, seed: int = SEED, count: int | None = None) -> list[Row]:
     known = levels_of(flavour)
     factors, alone, allowed = known.factors(flavour), known.alone(flavour), known.allowed(flavour)
     found = pairwise.plan(factors, seed, allowed=allowed, alone=alone)
-    if count is None or count <= len(found):
-        return found[:count]
-    usual = {f: [level for level in levels if (f, level) not in alone] for f, levels in factors.items()}
-    return found + pairwise.more(usual, seed, count - len(found), allowed=allowed)
+    if count is not None and count > len(found):
+        usual = {f: [level for level in levels if (f, level) not in alone] for f, levels in factors.items()}
+        found += pairwise.more(usual, seed, count - len(found), allowed=allowed)
+    worlds = worlds_of(flavour)
+    return [
+        row | {WORLDS: SEPARATOR.join(drawn(worlds, flavour, seed, number))}
+        for number, row in enumerate(found[:count])
+    ]
+
+
+def worlds_of(flavour: str) -> Mapping[str, World]:
+    """What can be told of its servers, by name."""
+    return MONGO_WORLDS if flavour.startswith("mongodb") else SQL_WORLDS
+
+
+def with_worlds(flavour: str, row: Row, names: Sequence[str]) -> Row:
+    """The same server with these worlds instead. Raise ValueError for one that is not known."""
+    return row | {WORLDS: SEPARATOR.join(require_known(worlds_of(flavour), names))}
 
 
 def numbers(flavour: str, planned: Sequence[Row]) -> list[int]:
@@ -47,7 +64,8 @@ def row_of(flavour: str, odd: Mapping[str, str]) -> Row:
 def described(flavour: str, row: Row) -> str:
     """What is unusual in a row."""
     usual = {factor: levels[0] for factor, levels in levels_of(flavour).factors(flavour).items()}
-    return ", ".join(f"{f}={level}" for f, level in row.items() if level != usual[f]) or "nothing odd"
+    odd = [f"{f}={level}" for f, level in row.items() if level != usual.get(f, "")]
+    return ", ".join(odd) or "nothing odd"
 
 
 def told(flavour: str, row: Row, pool: Pool, number: int, forked: Forks | None = None) -> Outcome:

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.lab.pool import Pool, run
+from tests.lab.private_mounts import private_mounts
 from tests.platform.cloned import BrokenMounts, FailAt, backup, clone, ctx, destroy, whole_pool
 from zbackup.catalog.local import clones
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import ROOT, announce, names_taken
+from zbackup.jobs.clones.lifecycle import destroy as lifecycle_destroy
 from zbackup.jobs.clones.lifecycle import list_clones, show
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
@@ -300,6 +302,50 @@ def test_half_built_and_half_destroyed_ones_can_be_destroyed(
             left = list(ctx.mountpoint.glob("r1/*"))
             assert left == [], f"{what} broken at command {nth}"
         assert nth == changes + 1, "every change was broken once"
+
+
+def test_while_others_have_it_mounted_nothing_of_it_is_destroyed(
+    ctx: Context, backup: Backup, whole_pool: Callable[[], list[str]]
+) -> None:
+    """moby#24403: a container that shows all of / keeps what was mounted when it started."""
+    before = whole_pool()
+    clone_datasets.build(ctx, replace(clone("leaked"), state="ready"), backup)
+    there = whole_pool(), ctx.zfs.mounted_below(ctx.clones)
+    with private_mounts() as pid:
+        with pytest.raises(DatasetBusy) as refused:
+            lifecycle_destroy((ctx,), "leaked")
+        said = str(refused.value)
+        assert f"{ctx.clones}/leaked/1 is mounted at {ctx.mountpoint}/leaked/1" in said
+        assert f"in the mount namespace of sleep (pid {pid})" in said and "Nothing was changed" in said
+        assert (whole_pool(), ctx.zfs.mounted_below(ctx.clones)) == there
+        # What does not know beforehand says it afterwards.
+        (part,) = ctx.zfs.filesystems(f"{ctx.clones}/leaked/0")
+        with pytest.raises(DatasetBusy, match=rf"busy; .*/leaked/0 is mounted at .* of sleep \(pid {pid}\)"):
+            ctx.zfs.destroy_filesystem(part)
+        ctx.zfs.mount(part.name)
+    lifecycle_destroy((ctx,), "leaked")
+    assert [line for line in whole_pool() if not line.startswith(f"{ctx.clones}\t")] == before
+
+
+def test_a_mount_that_goes_with_the_hosts_is_in_nobodys_way(
+    ctx: Context, backup: Backup, whole_pool: Callable[[], list[str]]
+) -> None:
+    """Services of systemd have mounts of their own, from which goes what the host unmounts."""
+    clone_datasets.build(ctx, replace(clone("shown"), state="ready"), backup)
+    words = ("unshare", "--mount", "--propagation", "slave", "sleep", "600")
+    with subprocess.Popen(words) as service, private_mounts():
+        try:
+            names = [d.name for d in ctx.zfs.filesystems(f"{ctx.clones}/shown")]
+            assert "sleep" in str(ctx.zfs.in_use(names)) and str(service.pid) not in str(
+                ctx.zfs.in_use(names)
+            )
+        finally:
+            service.kill()
+    with subprocess.Popen(words) as service:
+        try:
+            destroy(ctx, "shown")
+        finally:
+            service.kill()
 
 
 def test_only_an_empty_directory_is_removed_behind_it(

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -119,6 +120,22 @@ def test_what_no_rule_wants_goes_and_a_second_run_finds_nothing(home: Home) -> N
     assert report.skipped == ()
     assert home.left() == {"zbackup-5", "zbackup-6"} and len(home.snapshots()) == 4
     assert prune(home.context()).destroyed == ()
+
+
+def test_a_backup_of_which_a_part_is_mounted_by_hand_stays_whole(home: Home, tmp_path: Path) -> None:
+    """The message names the mount, and the others go."""
+    run("mount", "-t", "zfs", f"{home.outer.name}@zbackup-2", str(tmp_path))
+    try:
+        report = prune(home.context())
+        assert [b.name for b in report.destroyed] == ["zbackup-1", "zbackup-3", "zbackup-4"]
+        (skipped,) = report.skipped
+        assert f"{home.outer.name}@zbackup-2 is also mounted at {tmp_path}" in skipped.why
+        assert home.left() == {"zbackup-2", "zbackup-5", "zbackup-6"}
+        (kept,) = (b for b in home.context().catalog().backups if b.name == "zbackup-2")
+        assert kept.complete and not [s for s in kept.snapshots if CONDEMNED in dict(s.properties)]
+    finally:
+        run("umount", str(tmp_path))
+    assert [b.name for b in prune(home.context()).destroyed] == ["zbackup-2"]
 
 
 def test_holds_that_nobody_will_release_are_reported(home: Home) -> None:

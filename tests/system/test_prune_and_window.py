@@ -4,6 +4,7 @@ Between the backups the server begins new log files and purges old ones, so that
 the log that others need. Whatever the window said could be restored is restored, and compared.
 """
 
+import json
 import re
 import socket
 import subprocess
@@ -18,10 +19,13 @@ from typing import Any
 
 import pytest
 
+from tests.lab.private_mounts import private_mounts_once_mounted
 from tests.lab.variants import Variant
+from tests.platform.contexts import context
 from tests.system.house import ZBACKUP, House, next_second, utc
 from tests.system.zfs_door import ZfsDoor
-from zbackup.model.errors import Refused
+from zbackup.jobs.cleanup.cleanup import remove_own_leftovers
+from zbackup.model.errors import NotRemoved, Refused
 from zbackup.plan.timeline.answer import can_be_restored
 from zbackup.web.source import SocketSource
 
@@ -121,6 +125,28 @@ def test_a_drill_replays_from_one_backup_to_the_newest_and_leaves_nothing(house:
     assert only["destination"] is None and only["last"] == only["passed"] == drill["verdict"]
 
 
+def test_a_drill_whose_datasets_others_keep_has_passed_and_is_removed_later(
+    house: House, story: Story
+) -> None:
+    """openzfs/zfs#12881: a container that started during the drill has its datasets mounted."""
+    clones = f"{house.pool.name}/zbackup"
+    with private_mounts_once_mounted(f"{clones}/shop-drill/0") as holder:
+        drilled = house.zb("verify", "--drill", "--json", config=story.config)
+        assert drilled.rc == NotRemoved.exit_status, drilled
+        drill = json.loads(drilled.out)["data"][0]["drill"]
+        assert drill["verdict"]["passed"] and f"sleep (pid {holder[0]})" in drill["left"], drill
+        assert f"{clones}/shop-drill/0 is mounted at " in drill["left"]
+        assert "drill ok" in house.zb("list", config=story.config).out
+        again = house.zb("verify", "--drill", config=story.config)
+        assert again.rc == 0 and f"{clones}/shop-drill of an earlier run is left" in again.err, again
+        assert [c["name"] for c in house.zb("clone", "list", "--json").data] == ["shop-drill"]
+        ctx = context(house.pool, house.server.settings, house.datasets)
+        (said,) = remove_own_leftovers(ctx)
+        assert f"sleep (pid {holder[0]})" in said
+    assert remove_own_leftovers(ctx) == ()
+    assert house.zb("clone", "list", "--json").data == []
+
+
 def test_a_prune_keeps_what_leads_to_every_promised_moment(house: House, story: Story) -> None:
     before = window(house, story)
     dry = house.zb("prune", "--dry-run", "--json", config=story.config).data[0]
@@ -141,6 +167,29 @@ def test_a_promised_moment_is_restored_after_the_prune(house: House, story: Stor
     moment = story.moments[number]
     assert restorable(window(house, story), moment)
     assert rows_at(house, moment) == number
+
+
+def test_a_file_that_somebody_removes_behind_the_newest_backup_is_critical_to_check_and_status(
+    house: House, story: Story
+) -> None:
+    """kubeblocks#5386: `check` said that the log can be read on, and `status` was critical."""
+    ended = Path(house.server.sql("SHOW BINARY LOGS")[-1][0]).name
+    house.server.sql("FLUSH BINARY LOGS")
+    where = Path(house.server.sql("SELECT @@log_bin_basename")[0][0]).parent
+    (where / ended).rename(where / "taken away")
+    try:
+        said = house.zb("status", "--json", config=story.config).data[0]
+        (gap,) = said["window"]["gaps"]
+        status = [f["text"] for f in said["findings"] if f["severity"] == "critical"]
+        checked = house.zb("check", "--json", config=story.config)
+        found = [
+            f for f in json.loads(checked.out)["data"][0]["findings"] if f["subject"] in ("log", "window")
+        ]
+        assert [(f["severity"], f["text"]) for f in found] == [("critical", each) for each in status], found
+        assert gap in status[0] and checked.rc == 5, checked
+    finally:
+        (where / "taken away").rename(where / ended)
+    assert "can be read on" in house.zb("check", config=story.config).out
 
 
 def test_log_that_no_backup_holds_is_a_gap_with_two_ends_and_its_cause(house: House, story: Story) -> None:

@@ -13,31 +13,32 @@ MYSQL = "zbackup/engines/mysql/"
 SINKS = frozenset(
     ("execute", "rows", "one", "read", "write", "stream", "script", "hand_in", "load", "read_strictly")
 )
-COPY, SQL = MYSQL + "copy/", MYSQL + "sql/quoting.py"
+COPY, UNDO = "zbackup/features/copyback/mysql/", "zbackup/features/undo/mysql/"
+PRODUCTION, SQL = MYSQL + "production/", MYSQL + "sql/quoting.py"
 QUOTING = {
     **{name: {SQL} for name in ("identifier", "qualified", "hexadecimal", "byte_literal", "printed_xa_id")},
-    "literal": {SQL, MYSQL + "undo/reverse.py"},
-    "key_literal": {COPY + "statements.py"},
-    "quoted_name": {COPY + "tables.py"},
+    "literal": {SQL, UNDO + "reverse.py"},
+    "key_literal": {PRODUCTION + "statements.py"},
+    "quoted_name": {PRODUCTION + "tables.py"},
     "given": {MYSQL + "server/settings.py"},
     "checked": {COPY + "definition.py"},
-    "_word": {COPY + "tables.py", COPY + "creation.py", MYSQL + "clone/settling.py"},
+    "_word": {PRODUCTION + "tables.py", COPY + "creation.py", MYSQL + "clone/settling.py"},
     "_privilege": {MYSQL + "server/privileges.py"},
 }
 """Functions whose result is one token, or the tokens that were meant, whatever they are given. Two
 literals are of a column's value. The last two let only letters through; `given` numbers,
 ON, OFF and listed words."""
 GIVEN = {
-    MYSQL + "copy/plan_table.py": {"wish.where"},
-    MYSQL + "copy/plan_rows.py": {"wish.where"},
-    MYSQL + "copy/session.py": {"self.wish.where"},
-    MYSQL + "copy/compare.py": {"wish.where"},
+    COPY + "plan_table.py": {"wish.where"},
+    COPY + "plan_rows.py": {"wish.where"},
+    COPY + "session.py": {"self.wish.where"},
+    COPY + "compare.py": {"wish.where"},
     MYSQL + "recovery/adopt.py": {"script"},
 }
 """What an administrator has written as SQL: --where of copies, and the script that masks."""
 DOOR = MYSQL + "server/connection.py"
 """It hands on what others give it."""
-FILES = frozenset(("file", "note", "sink", "source", "self._sink"))
+FILES = frozenset(("file", "note", "sink", "source", "self._sink", "account"))
 """What else has methods of these names."""
 _STATEMENT = re.compile(
     r"\s*(/\*M?!\d*\s*)?(SELECT|INSERT|UPDATE|DELETE|ALTER|CREATE|DROP|SET|GRANT|REVOKE|KILL|USE|SHOW|FLUSH|LOCK|"
@@ -46,8 +47,14 @@ _STATEMENT = re.compile(
 
 
 def program() -> Program:
-    mysql = {file: tree for file, tree in sources().items() if file.startswith(MYSQL)}
+    mysql = {file: tree for file, tree in sources().items() if file.startswith(MYSQL) or _talks(tree)}
     return Program(mysql, QUOTING, GIVEN)
+
+
+def _talks(tree: ast.Module) -> bool:
+    """Tell whether a module of another room has to do with MySQL's sessions."""
+    names = (node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    return any(name.startswith("zbackup.engines.mysql") for name in names)
 
 
 def found_in(known: Program) -> list[str]:

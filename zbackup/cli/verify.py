@@ -21,7 +21,7 @@ from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.drills.drill import DrillReport, drill, drill_here, plan_at, plan_here
 from zbackup.jobs.ship.archived import CheckedLog
 from zbackup.jobs.ship.verify_at import ReadBack, VerifyReport, uncompared, verify_at
-from zbackup.model.errors import UsageError, VerificationFailed
+from zbackup.model.errors import NotRemoved, UsageError, VerificationFailed
 from zbackup.model.log import how_many
 from zbackup.model.moment import local_text
 from zbackup.plan.checked_tables import checked
@@ -52,7 +52,8 @@ zbackup verify shop --drill --dry-run       only say which backup, and up to whe
 zbackup verify --cluster shop --drill       recover all members of a sharded MongoDB to one cluster time
 
 The exit status is that of a failed verification when anything is different, and when nothing could be
-compared or proven.
+compared or proven. A drill that passed ends with 20 when its server's datasets are still in use, such as by a
+container with mounts of its own: the process is named, the verdict counts, and they are removed later.
 """
 
 
@@ -115,8 +116,11 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
 
     outcomes = on_each(options, "verify", instance, act, private_key)
     conclude(options, "verify", outcomes, shape=_shape, text=_text)
-    if any(isinstance(o, Done) and o.result.report and o.result.report.problems for o in outcomes):
+    results = [o.result for o in outcomes if isinstance(o, Done)]
+    if any(result.report and result.report.problems for result in results):
         raise typer.Exit(VerificationFailed.exit_status)
+    if any(result.drilled and result.drilled.left for result in results):
+        raise typer.Exit(NotRemoved.exit_status)
 
 
 def compare(ctx: Context, destination: ShipDestination, most: int, *, with_drill: bool) -> "Verified":
@@ -149,13 +153,17 @@ def _drill_cluster(options: Options, name: str, at: str, private_keys: Sequence[
         "cluster_time": str(report.at),
         "took_s": report.took.total_seconds(),
         "members": [{"instance": m.name, "tables": c.tables} for m, c in report.members],
+        "left": list(report.left),
     }
     collections = how_many(sum(c.tables for _, c in report.members), "collection", "collections")
     text = (
         f"Cluster {cluster.name}: {len(report.members)} members recovered to cluster time {report.at}, "
-        f"{collections} checked, all removed again, in {tables.length(report.took.total_seconds())}"
+        f"{collections} checked, {'' if report.left else 'all removed again, '}in "
+        f"{tables.length(report.took.total_seconds())}"
     )
-    emit(options, "verify", shape, lambda: text)
+    emit(options, "verify", shape, lambda: "\n".join((text, *report.left)))
+    if report.left:
+        raise typer.Exit(NotRemoved.exit_status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +220,7 @@ def _drill_shape(drilled: DrillReport) -> dict[str, Any]:
         "tables": drilled.checked.tables,
         "unchecked": list(drilled.checked.unchecked),
         "verdict": json_shapes.verdict(drilled.verdict),
+        "left": drilled.left or None,
     }
 
 
@@ -224,7 +233,7 @@ def _lines(done: Done[Verified]) -> list[str]:
     if plan := done.result.planned:
         to = local_text(plan.moment, done.context.zone)
         return [f"Instance {done.context.instance}: a drill would recover {plan.base.name} up to {to}"]
-    tried = [_drilled(drilled)] if drilled else []
+    tried = _drilled(drilled) if drilled else []
     if report is None:
         return [f"Instance {done.context.instance}: sound", *tried]
     good = "the same" if report.compared else "sound" if report.proven else "nothing to compare"
@@ -271,12 +280,14 @@ def _log(log: CheckedLog, ctx: Context) -> list[str]:
     return [f"  log        {files}, {how}{reach}", *(f"  log ends   {why}" for why in log.ends)]
 
 
-def _drilled(drilled: DrillReport) -> str:
+def _drilled(drilled: DrillReport) -> list[str]:
     recovered, base = drilled.restored.recovered, drilled.restored.plan.base
     reached = recovered.gtid or recovered.position
     seconds = drilled.took.total_seconds()
     looked_at = checked(drilled.checked.tables, len(drilled.checked.unchecked))
-    return f"  drill      recovered {base.name} to {reached} in {seconds:.0f} s, {looked_at}, and removed"
+    end = "passed" if drilled.left else "and removed"
+    said = f"  drill      recovered {base.name} to {reached} in {seconds:.0f} s, {looked_at}, {end}"
+    return [said, *([f"  left       {drilled.left}"] if drilled.left else [])]
 
 
 def _how_many(count: int) -> str:

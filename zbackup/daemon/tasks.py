@@ -9,7 +9,7 @@ from zbackup.config.settings import Instance, Settings
 from zbackup.daemon.job_table import Key, Task
 from zbackup.jobs.backup.prune import PruneReport, prune
 from zbackup.jobs.backup.snapshot import snapshot
-from zbackup.jobs.cleanup.cleanup import reconcile
+from zbackup.jobs.cleanup.cleanup import reconcile, remove_own_leftovers
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.dev_clones.lease import Reaped, reap
 from zbackup.jobs.drills.scheduled_drill import DrillRules, DrillTurn, drill_turn
@@ -183,8 +183,9 @@ def _prune_some(ctx: Context) -> PruneReport:
 
 def _reap(ctx: Context) -> Reaped:
     """Nobody reads the report: raise what kept a clone that nobody works on from being destroyed, after the
-    others."""
+    others. What drills left because it was in use goes here, too."""
     report = reap(ctx)
+    remove_own_leftovers(ctx)
     if failed := report.failed:
         more = f" (and {len(failed) - 1} more)" if failed[1:] else ""
         raise ZbackupError(f"a clone whose lease is over could not be destroyed: {failed[0]}{more}")

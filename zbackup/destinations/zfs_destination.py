@@ -48,6 +48,7 @@ class ZfsSession:
     """`home` is ROOT/INSTANCE; `command` makes one end of a stream of a zfs command over there.
 
     `raws` is what was asked already: which datasets are encrypted, and so leave raw. No dataset changes that.
+    `here`: on a pool of this host.
     """
 
     root: str
@@ -57,6 +58,7 @@ class ZfsSession:
     command: Callable[[tuple[str, ...]], Command]
     logs: Logs
     raws: dict[str, bool] = field(default_factory=dict)
+    here: bool = False
 
     def inventory(self) -> Inventory:
         found = [each for each in self.zfs.target_datasets(self.home) if each.name != LOG]
@@ -90,6 +92,8 @@ class ZfsSession:
         zfs = Zfs(self.zfs.runner)
         first, *others = backup.snapshots
         if others:
+            if self.here:
+                zfs.require_unused([str(snapshot) for snapshot in backup.snapshots])
             zfs.mark_snapshot(first, CONDEMNED, when)
         for snapshot in (*reversed(others), first):
             with suppress(DatasetNotFound):
@@ -249,6 +253,7 @@ class ZfsDestination:
             zfs=ZfsStreams(runner),
             command=command,
             logs=logs,
+            here=self.target is None,
         )
 
     @staticmethod

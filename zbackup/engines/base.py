@@ -17,6 +17,7 @@ from zbackup.model.record import LockKind, Record
 from zbackup.model.recovery import Checked, Entrance, Files, Reach, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
 from zbackup.model.server import LockChoice, ServerFacts
+from zbackup.model.silence import Silence
 from zbackup.model.target import Stop
 from zbackup.model.unreplayable import Unreplayable
 from zbackup.model.written_log import LogBytes, WrittenFile
@@ -161,6 +162,10 @@ class LogReader(Protocol):
 
         `live`: the server's own files, which are looked at again and again; each byte is read once.
         """
+
+    def silence(self, end: Record, log: BackupFiles) -> Silence | None:
+        """The time behind the end of a backup's log of which the log among the files, which goes on there,
+        does not show what was committed; None where it shows all."""
 
     def written(self, position: str) -> datetime | None:
         """Tell when what stands at a position of the log was written, as far as its own name tells."""

@@ -269,6 +269,12 @@ class OtherSettings(ZbackupError):
     exit_status = 19
 
 
+class NotRemoved(ZbackupError):
+    """Done, but what was made for it is in use (named by whom) and is removed later."""
+
+    exit_status = 20
+
+
 class MaskingFailed(ZbackupError):
     """A dev clone could not be masked: it was destroyed, or is kept where nobody reaches it."""
 

@@ -77,11 +77,15 @@ def how_many(count: int, one: str = "transaction", more: str = "transactions") -
 class LogSpan:
     """The part of a log that is there without a break, from position to position in the engine's own words.
 
-    `last` is where a replay of what comes later begins.
+    `last` is where a replay of what comes later begins. `head` tells the file of the log that this is in from
+    others of its name, as it does in archives (LogFileId.head), and `size` is that file's; "" and 0 where the
+    log is in no files.
     """
 
     first: str
     last: str
+    head: str = ""
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,8 @@ class LogEntry:
     number, 0 where it was not logged; `user` who it was logged in as, "" likewise. `prepared`: it took
     effect, or not, by a later decision (XA COMMIT, commitTransaction). `stops_replay` says why a replay
     cannot go beyond it, "" where it can. `renames` are pairs of a table's name and its next one, in their
-    order.
+    order. `replaced` are tables that it made anew where it dropped them, `no_tables` are names among `tables`
+    of views and sequences.
     """
 
     transaction: Transaction
@@ -55,6 +56,8 @@ class LogEntry:
     prepared: bool = False
     stops_replay: str = ""
     renames: tuple[tuple[str, str], ...] = ()
+    replaced: tuple[str, ...] = ()
+    no_tables: tuple[str, ...] = ()
 
     def kinds(self) -> tuple[Kind, ...]:
         """Tell what it did to any table, in the order of KINDS."""

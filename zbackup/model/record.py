@@ -14,6 +14,9 @@ from zbackup.model.clock_reading import Reading
 from zbackup.model.errors import Refused, VerificationFailed
 from zbackup.model.log import LogSpan
 from zbackup.model.long_value import joined, split
+from zbackup.model.silence import Silence
+from zbackup.model.silence import from_lines as silences_in
+from zbackup.model.silence import to_lines as silences_as_lines
 from zbackup.model.unreplayable import Unreplayable, from_lines, to_lines
 
 T = TypeVar("T")
@@ -46,6 +49,15 @@ KEEP_UNTIL = "keep_until"
 
 REPLAY_STOPS = "replay_stops"
 """In Record.server: what is in the log behind the backup before and cannot be replayed, a line each."""
+
+LOG_HEAD = "log_head"
+"""In Record.server: the head (LogFileId.head) of the file in which the log inside ends."""
+
+LOG_SIZE = "log_size"
+"""In Record.server: the bytes of that file."""
+
+SILENCES = "log_silent"
+"""In Record.server: the times of which the log does not show what was committed, a line each."""
 
 OF_DATA_ALONE = ("InnoDB's redo log is disabled", "innodb_flush_log_at_trx_commit = 0")
 """Beginnings of the blockers that leave the server's log whole: others lead across such a backup."""
@@ -193,6 +205,17 @@ class Record:
         """Return the same record, with the first of these."""
         return replace(self, server=self.server | {REPLAY_STOPS: to_lines(stops)}) if stops else self
 
+    @property
+    def silences(self) -> tuple[Silence, ...]:
+        """List the times of which the log, up to this backup, does not show what was committed."""
+        return silences_in(self.server.get(SILENCES, ""))
+
+    def with_silences(self, silences: Sequence[Silence]) -> "Record":
+        """Return the same record, with the newest of these."""
+        if not silences:
+            return self
+        return replace(self, server=self.server | {SILENCES: silences_as_lines(silences)})
+
     def with_end(self, *, as_of: datetime, complete_to: datetime) -> "Record":
         """The same record, finished: how far its data reaches is known."""
         return replace(self, as_of=as_of, complete_to=complete_to)
@@ -207,7 +230,8 @@ class Record:
 
     def with_log(self, log_id: str, span: LogSpan) -> "Record":
         """The same record, with the log that is inside."""
-        return replace(self, log_id=log_id, log_from=span.first, log_to=span.last)
+        server = self.server | ({LOG_HEAD: span.head, LOG_SIZE: str(span.size)} if span.head else {})
+        return replace(self, log_id=log_id, log_from=span.first, log_to=span.last, server=server)
 
 
 PROPERTIES = frozenset(("version", *(f.name for f in fields(Record) if f.compare)))

@@ -43,7 +43,8 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 
 class Mount(NamedTuple):
     """One line of mountinfo (proc(5)): where, with which options of its own, of which kind of file system;
-    the number of the mount, the directory of the file system that is seen there, and what was mounted.
+    the number of the mount, the directory of the file system that is seen there, and what was mounted; the
+    number of the mount it is on, and the groups that it shares mounts with and receives them from (0: none).
 
     No dataclass: reading that module takes longer than all that is done here, at each start of a server.
     """
@@ -54,6 +55,9 @@ class Mount(NamedTuple):
     number: int = 0
     root: str = "/"
     source: str = ""
+    parent: int = 0
+    shared: int = 0
+    master: int = 0
 
 
 class _Attributes(ctypes.Structure):
@@ -76,7 +80,11 @@ def mounts(text: str | None = None) -> list[Mount]:
         words = line.split(" ")
         kind, source = words[(end := words.index("-", 6)) + 1], _unescaped(words[end + 2])
         root, mountpoint, options = _unescaped(words[3]), _unescaped(words[4]), tuple(words[5].split(","))
-        found.append(Mount(mountpoint, options, kind, int(words[0]), root, source))
+        spread = {
+            key: int(n) for key, _, n in (each.partition(":") for each in words[6:end]) if n.isdecimal()
+        }
+        groups = spread.get("shared", 0), spread.get("master", 0)
+        found.append(Mount(mountpoint, options, kind, int(words[0]), root, source, int(words[1]), *groups))
     return found
 
 

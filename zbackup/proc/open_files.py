@@ -1,7 +1,7 @@
 """Tell who is in a directory: processes that have something open, run or stand there (proc(5))."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 PROC = Path("/proc")
@@ -18,10 +18,10 @@ def processes_in(directory: str, proc: Path = PROC) -> list[tuple[int, str]]:
     there = directory.rstrip("/")
     pids = sorted(int(entry.name) for entry in proc.iterdir() if entry.name.isdecimal())
     found = ((pid, proc / str(pid)) for pid in pids)
-    return [(pid, _name(of)) for pid, of in found if any(_is_in(path, there) for path in _paths(of))]
+    return [(pid, process_name(of)) for pid, of in found if any(_is_in(path, there) for path in _paths(of))]
 
 
-def told(who: list[tuple[int, str]], room: int = ROOM) -> str:
+def told(who: Sequence[tuple[int, str]], room: int = ROOM) -> str:
     """For people: as many as there is room for, and how many more; "" for nobody."""
     names = [f"{name} (pid {pid})" for pid, name in who]
     shown = len(names)
@@ -47,7 +47,8 @@ def _is_in(path: str, directory: str) -> bool:
     return path == directory or path.startswith(f"{directory}/")
 
 
-def _name(of: Path) -> str:
+def process_name(of: Path) -> str:
+    """The name of the process whose directory in /proc this is."""
     try:
         return " ".join((of / "comm").read_bytes().decode(errors="replace").split())
     except OSError:

@@ -8,7 +8,7 @@ import contextlib
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +33,9 @@ from zbackup.zfs.txg import Taking, taking
 # "busy" often passes within moments: another process looks at a mount, a server is just closing.
 BUSY_TRIES = 12
 BUSY_PAUSE_S = 0.5
+
+MOST_TOLD = 3
+"""Mounts and directories in use that a message names."""
 
 # Snapshots named in one command: a single argument ends at 128 KiB (execve(2)), and a name of ours is short.
 AT_ONCE = 400
@@ -243,9 +246,14 @@ class Zfs:
         self._zfs("inherit", name, target)
 
     def destroy_snapshot(self, snapshot: Snapshot) -> None:
-        """Destroy exactly this snapshot. Raise NotFound if the name now belongs to another one."""
+        """Destroy exactly this snapshot. Raise NotFound if the name now belongs to another one, DatasetBusy,
+        saying by whom where that can be seen."""
         self._require_guid(str(snapshot), snapshot.guid)
-        self._zfs("destroy", str(snapshot))
+        try:
+            self._zfs("destroy", str(snapshot))
+        except DatasetBusy as busy:
+            self._say_who(busy, str(snapshot))
+            raise
 
     def destroying_frees(self, snapshots: Sequence[Snapshot]) -> int:
         """Bytes that would be free if all of these were gone, shared blocks counted once for each dataset.
@@ -337,7 +345,7 @@ class Zfs:
                 # It is gone, or is why the next one fails.
                 with contextlib.suppress(CommandFailed, Refused):
                     self.mounts.unmount(source, Path(mountpoint))
-        self._patiently(lambda: self._unmount_once(name))
+        self._patiently(name, lambda: self._unmount_once(name))
 
     def _unmount_once(self, name: str) -> None:
         """Not where it was a while ago: others unmount, too."""
@@ -368,18 +376,44 @@ class Zfs:
             # Not unmounted for nothing, where it has children or snapshots.
             self._zfs("destroy", "-n", dataset.name, mutates=False)
             self.unmount(dataset.name)
-        self._patiently(lambda: self._zfs("destroy", dataset.name))
+        self._patiently(dataset.name, lambda: self._zfs("destroy", dataset.name))
 
-    def _patiently(self, act: Callable[[], object]) -> None:
+    def in_use(self, names: Iterable[str], *, apart_from: int | None = None) -> dict[str, list[str]]:
+        """Map those of these datasets and snapshots of this host that are in use, and so cannot be unmounted
+        or destroyed, to clauses that tell by whom; apart from the server of this process' number."""
+        mounted = self._mounts()
+        return self.mounts.in_use({name: mounted.get(name, "") for name in names}, apart_from)
+
+    def require_unused(self, names: Sequence[str], *, apart_from: int | None = None) -> None:
+        """Raise DatasetBusy, with who uses them, before any of these is unmounted or destroyed."""
+        for attempt in range(1, BUSY_TRIES + 1):
+            if not (who := self.in_use(names, apart_from=apart_from)):
+                return
+            if attempt < BUSY_TRIES:
+                time.sleep(BUSY_PAUSE_S)
+        busy = DatasetBusy(("zfs", "destroy"), 1, "dataset is busy")
+        busy.args = (f"{_joined(who)}. Nothing was changed: end that, then run the same command again",)
+        raise busy
+
+    def _patiently(self, name: str, act: Callable[[], object]) -> None:
         for attempt in range(1, BUSY_TRIES + 1):
             try:
                 with _named():
                     act()
                 return
-            except DatasetBusy:
+            except DatasetBusy as busy:
                 if attempt == BUSY_TRIES:
+                    self._say_who(busy, name)
                     raise
                 time.sleep(BUSY_PAUSE_S)
+
+    def _say_who(self, busy: DatasetBusy, name: str) -> None:
+        """Add to the failure who uses the dataset. That nobody can tell is not worth another failure."""
+        if busy.where:
+            return  # the mounts and processes of another host are not seen here
+        with contextlib.suppress(OSError):
+            if who := self.in_use((name,)):
+                busy.args = (f"{busy}; {_joined(who)}",)
 
     def _mounts(self) -> dict[str, str]:
         """Dataset or snapshot -> where it is mounted."""
@@ -412,6 +446,13 @@ def _named() -> Iterator[None]:
         yield
     except CommandFailed as failure:
         raise translate(failure) from failure
+
+
+def _joined(who: Mapping[str, list[str]]) -> str:
+    """The first few of the clauses."""
+    clauses = [clause for each in who.values() for clause in each]
+    more = f", and {len(clauses) - MOST_TOLD} more" if clauses[MOST_TOLD:] else ""
+    return "; ".join(clauses[:MOST_TOLD]) + more
 
 
 def _options(properties: Mapping[str, str]) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from zbackup.model.errors import CommandFailed, KeyNotLoaded, Refused
 from zbackup.proc import secure_files
+from zbackup.proc.mount_holders import in_use
 from zbackup.proc.mounting import is_mounted_on, mount_on, unmount_from
 from zbackup.proc.mounts import (
     MS_NOATIME,
@@ -71,6 +72,9 @@ class Mounts(Protocol):
     def unmount(self, name: str, path: Path) -> None:
         """Raise DatasetBusy while somebody uses it."""
 
+    def in_use(self, names: Mapping[str, str], apart_from: int | None = None) -> dict[str, list[str]]:
+        """See proc.mount_holders.in_use."""
+
 
 class KernelMounts:
     """The real ones."""
@@ -98,6 +102,9 @@ class KernelMounts:
             unmount_from(path, name)
         except OSError as failure:
             raise _failed("unmount", name, failure) from failure
+
+    def in_use(self, names: Mapping[str, str], apart_from: int | None = None) -> dict[str, list[str]]:
+        return in_use(names, apart_from=apart_from)
 
 
 def _failed(verb: str, name: str, failure: OSError) -> CommandFailed:

@@ -1,5 +1,6 @@
 """zbackup copy as it reads its words and says what it did."""
 
+import subprocess
 import sys
 from contextlib import nullcontext
 from dataclasses import replace
@@ -9,8 +10,6 @@ from typing import Any
 import pytest
 
 from tests.unit.copied import BESIDE, DONE, ORDERS, PLANNED
-from zbackup import cli
-from zbackup.cli import restore_copy
 from zbackup.clock import SystemClock
 from zbackup.features.copyback import after_restore, command
 from zbackup.features.copyback import copy as job
@@ -58,16 +57,13 @@ def test_a_report_says_what_was_not_taken_and_ends_so() -> None:
     assert command.incomplete(PLANNED) is None
 
 
-def test_a_restore_for_tables_reads_all_that_copying_takes_before_it_begins(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_restore_for_tables_reads_all_that_copying_takes_before_it_begins() -> None:
     """An upgrade in the hours that it may take puts other modules in their place."""
-    monkeypatch.setattr(after_restore, "require_possible", lambda *_: None)
-    monkeypatch.delattr(cli, "copy")
-    monkeypatch.delitem(sys.modules, command.__name__)
-    ctx: Any = None
-    restore_copy.require_possible(ctx, WISH)
-    assert command.__name__ in sys.modules
+    look = (
+        "from zbackup.registry import annex; annex('copyback.after_restore'); import sys; print(*sys.modules)"
+    )
+    loaded = subprocess.run((sys.executable, "-c", look), capture_output=True, text=True, check=True).stdout
+    assert {command.__name__, job.__name__} <= set(loaded.split())
 
 
 @pytest.mark.parametrize(
@@ -113,12 +109,12 @@ def test_nothing_is_copied_where_local_times_may_be_others(monkeypatch: pytest.M
     monkeypatch.setattr(after_restore, "copy_and_destroy", lambda *_: DONE)
     recovered = SimpleNamespace(other_zone="", other_settings="")
     report: Any = SimpleNamespace(recovered=recovered, clone=SimpleNamespace(name="good"))
-    assert restore_copy.bring_back(ctx, report, WISH, yes=True) is DONE and not said
+    assert after_restore.bring_back(ctx, report, WISH, yes=True) is DONE and not said
     recovered.other_zone = "the original's own time zone is another one on this host"
-    assert restore_copy.bring_back(ctx, report, WISH, yes=True) is None
+    assert after_restore.bring_back(ctx, report, WISH, yes=True) is None
     assert "good is kept: check them, then run zbackup copy good shop.orders" in said[0]
     recovered.other_zone, recovered.other_settings = "", "max_sort_length is 4 and was 9"
-    assert restore_copy.bring_back(ctx, report, WISH, yes=True) is None
+    assert after_restore.bring_back(ctx, report, WISH, yes=True) is None
     assert "rows in good may differ" in said[1]
 
 

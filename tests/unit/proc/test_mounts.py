@@ -12,9 +12,9 @@ MOUNTINFO = """\
 
 def test_each_line_is_a_mount_with_and_without_optional_fields() -> None:
     assert mounts(MOUNTINFO) == [
-        Mount("/mnt/my data", ("rw", "noatime"), "ext3", 36, "/mnt1", "/dev/root"),
-        Mount("/", ("ro", "nosuid"), "zfs", 37, "/", "tank/a b"),
-        Mount("/plain", ("rw",), "tmpfs", 38, "/", "tmpfs"),
+        Mount("/mnt/my data", ("rw", "noatime"), "ext3", 36, "/mnt1", "/dev/root", 35, 0, 1),
+        Mount("/", ("ro", "nosuid"), "zfs", 37, "/", "tank/a b", 36, 1, 2),
+        Mount("/plain", ("rw",), "tmpfs", 38, "/", "tmpfs", 36),
     ]
 
 

@@ -30,9 +30,14 @@ def wished(ctx: Context, names: list[str], into: str, *, missing: bool, changed:
         missing=missing,
         changed=changed,
     )
+    require_possible(ctx, wish)
+    return wish
+
+
+def require_possible(ctx: Context, wish: CopyWish) -> None:
+    """Look at what a copy needs. Raise UsageError, Refused or DatabaseError."""
     require_sensible(wish)
     copier_of(ctx).require_account(wish.schemas)
-    return wish
 
 
 def bring_back(ctx: Context, report: RestoreReport, wish: CopyWish, *, yes: bool) -> CopyReport | None:

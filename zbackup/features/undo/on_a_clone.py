@@ -1,20 +1,18 @@
 """Work with a server that is restored for that alone, which nobody else can reach. It is gone afterwards."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
 from zbackup.jobs.clones.claim import announce
-from zbackup.jobs.clones.lifecycle import destroy
+from zbackup.jobs.clones.temporary import own_name, what_is_left
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.options import Finish, RestoreOptions
 from zbackup.jobs.restore.restore import restore
 from zbackup.model.clone import Clone
-from zbackup.model.errors import NotFound
 from zbackup.model.recovery import Entrance, Files
 from zbackup.model.target import RestoreTarget
-from zbackup.plan.clones.clone_name import undo_name
+from zbackup.plan.clones.clone_name import undo_names
 
 Result = TypeVar("Result")
 
@@ -25,7 +23,6 @@ def on_a_clone(ctx: Context, before: RestoreTarget, use: Callable[[Entrance], Re
     The clone is never finished, so that the next run removes what a killed one leaves of it. Raise what
     restore() raises, and what `use` does.
     """
-    name = undo_name(ctx.instance)
     done: list[Result] = []
 
     def hand_over(files: Files, clone: Clone) -> Clone:
@@ -34,7 +31,7 @@ def on_a_clone(ctx: Context, before: RestoreTarget, use: Callable[[Entrance], Re
         return clone
 
     finish = Finish(begin=partial(announce, ctx), hand_over=hand_over)
-    restore(ctx, before, RestoreOptions(name=name, finish=finish))
-    with suppress(NotFound):  # the daemon was faster: nobody holds the name any more
-        destroy((ctx,), name)
+    with own_name(ctx, undo_names(ctx.instance), "zbackup undo") as name:
+        restore(ctx, before, RestoreOptions(name=name, finish=finish), locked=True)
+    what_is_left(ctx, name)
     return done[0]

@@ -55,6 +55,8 @@ def finish(
     if before:
         stops = ctx.log_reader.unreplayable(backup.files(datasets), before.log_to, base=before)
         finished = finished.with_unreplayable(stops)
+        silent = ctx.log_reader.silence(before, backup.files(datasets))
+        finished = finished.with_silences((*before.silences, *([silent] if silent else [])))
     if before is None and (lost := _lost_in_front(backup, others)):
         finished = replace(finished, server=finished.server | {LOG_RESTARTS: lost.log_break})
     finished = replace(finished, since=_since(backup, others) or reach.as_of)

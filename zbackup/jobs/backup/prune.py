@@ -162,7 +162,7 @@ def drop_replaced_logs(ctx: Context, backups: Sequence[Backup]) -> tuple[Backup,
 def _failure(ctx: Context, backup: Backup) -> str:
     """Destroy the backup. Return why it could not be, "" if it was."""
     try:
-        skipped = _destroy(ctx, backup)
+        skipped = _destroy(ctx, backup, _used(ctx, [backup]))
         why = skipped.why if skipped else ""
     except PoolReadOnly as refused:
         why = str(refused)
@@ -193,11 +193,12 @@ def _destroy_some(ctx: Context, plan: RetentionPlan, done: _Done, end: float) ->
     end = min(end, ctx.clock.monotonic() + SLICE_S)
     tried = done.tried
     waiting = [b for b in plan.destroy if b.record.backup not in tried]
+    used = _used(ctx, waiting)
     for number, backup in enumerate(waiting):
         if ctx.clock.monotonic() >= end:
             return len(waiting) - number
         ctx.progress.phase("destroying", f"{backup.name}, {number + 1} of {len(waiting)}")
-        if skipped := _destroy(ctx, backup):
+        if skipped := _destroy(ctx, backup, used):
             done.skipped.append(skipped)
             log.warning("prune.skipped", snapshot=backup.name, why=skipped.why)
         else:
@@ -206,9 +207,21 @@ def _destroy_some(ctx: Context, plan: RetentionPlan, done: _Done, end: float) ->
     return 0
 
 
-def _destroy(ctx: Context, backup: Backup) -> Skipped | None:
-    """Destroy a backup's snapshots, the one with the mark last; return why it could not be, None if it
-    was."""
+def _used(ctx: Context, backups: Sequence[Backup]) -> Mapping[str, Sequence[str]]:
+    """Those snapshots of backups with several that are mounted or read, and by whom."""
+    return ctx.zfs.in_use([str(s) for b in backups if len(b.snapshots) > 1 for s in b.snapshots])
+
+
+def _destroy(ctx: Context, backup: Backup, used: Mapping[str, Sequence[str]]) -> Skipped | None:
+    """Destroy a backup's snapshots, the one with the mark last; return why it could not be, None if it was.
+
+    While one of them is `used`, the others are not destroyed either.
+    """
+    for snapshot in backup.snapshots:
+        if who := used.get(str(snapshot)):
+            busy = DatasetBusy(("zfs", "destroy"), 1, "dataset is busy")
+            busy.args = (f"{'; '.join(who)}: left for the next prune",)
+            return Skipped(backup, in_use(ctx, backup, snapshot, busy))
     marked, *others = sorted(backup.snapshots, key=lambda s: not _is_marked(s))
     try:
         if len(backup.record.members) > 1 and not _is_marked(marked):

@@ -1,6 +1,6 @@
 """Put right what a run of zbackup that was killed left behind, or say what somebody has to look at."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +18,7 @@ from zbackup.model.errors import Refused, Taken, UsageError, ZbackupError
 from zbackup.model.event_log import log
 from zbackup.model.shipping import holder_of
 from zbackup.model.snapshot import Dataset
-from zbackup.plan.clones.clone_name import copy_name, drill_name, recovery_of, require_good
+from zbackup.plan.clones.clone_name import copy_name, drill_names, own_names, recovery_of, require_good
 from zbackup.plan.health.unfinished_clones import runs_with_host
 from zbackup.proc.helper_socket import ask
 
@@ -47,7 +47,7 @@ def reconcile(ctx: Context) -> Reconciled:
         reported += [*_incomplete(catalog), *_forgotten_holds(ctx, catalog)]
     reported += _unreadable(ctx)
     _forget_never_made(ctx)
-    for said, done in (*_remove_unfinished(ctx), *_bring_back(ctx)):
+    for said, done in (*_remove_unfinished(ctx, _any), *_bring_back(ctx)):
         (healed if done else reported).append(said)
     for text in healed:
         log.warning("leftover.healed", what=text)
@@ -79,12 +79,24 @@ def _unreadable(ctx: Context) -> list[str]:
     ]
 
 
-def _remove_unfinished(ctx: Context) -> Iterator[tuple[str, bool]]:
+def remove_own_leftovers(ctx: Context) -> tuple[str, ...]:
+    """Remove what drills and other recoveries of zbackup's own left because it was in use. Return what is in
+    use still, and by whom. Called again and again."""
+    names = own_names(ctx.instance)
+    said = _remove_unfinished(ctx, lambda clone: clone.kind == "log" or recovery_of(clone.name) in names)
+    return tuple(text for text, done in said if not done)
+
+
+def _any(_: Clone) -> bool:
+    return True
+
+
+def _remove_unfinished(ctx: Context, wanted: Callable[[Clone], bool]) -> Iterator[tuple[str, bool]]:
     for at in ctx.everywhere():
         # What they are made of goes after them.
         for clone, dataset in sorted(clones(at.zfs, at.clones), key=lambda pair: pair[0].kind == "copy"):
             try:
-                mine = clone.instance == ctx.instance and _is_leftover(at, clone, dataset)
+                mine = clone.instance == ctx.instance and wanted(clone) and _is_leftover(at, clone, dataset)
             except Refused as strange:
                 yield str(strange), False
                 continue
@@ -108,7 +120,8 @@ def _is_leftover(ctx: Context, clone: Clone, dataset: Dataset) -> bool:
         return clone.state == "building"
     # What was fetched for hours is not thrown away: the same restore goes on from it, but for a drill's, of
     # which the next wants another backup.
-    fetched = bool(fetched_guids(ctx, dataset.name)) and clone.name != copy_name(drill_name(ctx.instance))
+    drills = {copy_name(name) for name in drill_names(ctx.instance)}
+    fetched = bool(fetched_guids(ctx, dataset.name)) and clone.name not in drills
     return not fetched and not clone_datasets.may_be_there(ctx, recovery_of(clone.name))
 
 

@@ -18,7 +18,7 @@ from zbackup.jobs.clones.fetched_datasets import abort_partials, fetched_guids
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
 from zbackup.model.clone import INTENT, PROPERTY, Clone
-from zbackup.model.errors import DatasetBusy, NotFound, Refused
+from zbackup.model.errors import NotFound, Refused
 from zbackup.model.event_log import log
 from zbackup.model.record import PREFIX, Record, from_properties, to_properties
 from zbackup.model.recovery import Files, process_note
@@ -26,7 +26,6 @@ from zbackup.model.relocation import Relocation
 from zbackup.model.snapshot import Dataset, Snapshot
 from zbackup.proc import secure_files
 from zbackup.proc.detached import Process
-from zbackup.proc.open_files import processes_in, told
 
 PART = "zbackup:clone_part"
 SNAPSHOT = "zbackup:clone_snapshot"
@@ -172,10 +171,12 @@ def _end(ctx: Context, name: str, how: Callable[[Process], object]) -> None:
 def destroy(ctx: Context, clone: Clone, container: Dataset) -> None:
     """Stop the server and destroy the clone's datasets, each proven to be its own, one by one.
 
-    Raise Refused, before anything is done, when somebody else put a dataset or a snapshot there.
+    Raise Refused, before anything is done, when somebody else put a dataset or a snapshot there, and
+    DatasetBusy when somebody uses one.
     """
     datasets = ctx.zfs.filesystems(container.name)
     snapshots = _require_own(ctx, clone, datasets)
+    require_unused(ctx, clone, [*(d.name for d in datasets), *map(str, snapshots)])
     if clone.kind == "dev" and clone.state != "building":
         # It is shown until its last dataset is gone, and never started again.
         describe(ctx, replace(clone, state="destroying"))
@@ -190,12 +191,12 @@ def destroy(ctx: Context, clone: Clone, container: Dataset) -> None:
     for dataset in [d for d in datasets if d.name in dependent]:
         for snapshot in (s for s in snapshots if s.dataset == dataset.name):
             ctx.zfs.destroy_snapshot(snapshot)
-        _destroy(ctx, dataset)
+        ctx.zfs.destroy_filesystem(dataset)
     for snapshot in (s for s in snapshots if s.dataset not in dependent):
         ctx.zfs.destroy_snapshot(snapshot)
     rest = [d for d in datasets if d.name not in dependent]
     for dataset in sorted(rest, key=lambda d: d.name, reverse=True):
-        _destroy(ctx, dataset)
+        ctx.zfs.destroy_filesystem(dataset)
     if INTENT + clone.name in ctx.zfs.user_properties(ctx.clones).get(ctx.clones, {}):
         ctx.zfs.clear_property(ctx.clones, INTENT + clone.name)
     secure_files.remove_tree(ctx.run_dir / clone.name)
@@ -205,16 +206,6 @@ def destroy(ctx: Context, clone: Clone, container: Dataset) -> None:
         # ZFS leaves the mountpoint behind when it could not tell that it had made it.
         secure_files.remove_empty(ctx.mountpoint / clone.name)
     log.info("clone.destroyed", clone=clone.name)
-
-
-def _destroy(ctx: Context, dataset: Dataset) -> None:
-    """Raise DatasetBusy, saying by whom where that can be seen."""
-    try:
-        ctx.zfs.destroy_filesystem(dataset)
-    except DatasetBusy as busy:
-        if dataset.mountpoint and (who := told(processes_in(dataset.mountpoint))):
-            busy.args = (f"{busy}; in there: {who}",)
-        raise
 
 
 def _require_own(ctx: Context, clone: Clone, datasets: Sequence[Dataset]) -> list[Snapshot]:
@@ -238,6 +229,12 @@ def _require_own(ctx: Context, clone: Clone, datasets: Sequence[Dataset]) -> lis
             f"Destroy or move that first"
         )
     return own
+
+
+def require_unused(ctx: Context, clone: Clone, names: Sequence[str]) -> None:
+    """Raise DatasetBusy, saying by whom, when others than the clone's server use what is to be destroyed."""
+    server = server_process(ctx, clone.name)
+    ctx.zfs.require_unused(names, apart_from=server.pid if server else None)
 
 
 def require_parts(ctx: Context, clone: Clone, datasets: Sequence[Dataset]) -> None:

@@ -143,8 +143,11 @@ def destroy(contexts: Sequence[Context], name: str) -> Clone:
                 f"{name} is protected until {clone.protected}: zbackup clone protect {name} --until now"
             )
         _require_no_switch(ctx, clone)
+        fetched = clone_datasets.find_clone(ctx, copy_name(name))
+        if fetched:
+            clone_datasets.require_unused(ctx, clone, [d.name for d in ctx.zfs.filesystems(fetched[1].name)])
         clone_datasets.destroy(ctx, clone, dataset)
-        if fetched := clone_datasets.find_clone(ctx, copy_name(name)):
+        if fetched:
             clone_datasets.destroy(ctx, *fetched)
     return clone
 

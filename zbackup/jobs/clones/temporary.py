@@ -1,19 +1,71 @@
 """Clones that a recovery makes for itself, and takes away again, or keeps for a look when it fails."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from zbackup.catalog.local import Catalog
 from zbackup.jobs.clones import clone_datasets
+from zbackup.jobs.clones.fetched_datasets import fetched_guids
+from zbackup.jobs.clones.lifecycle import destroy, working_on
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.clone import Clone
-from zbackup.model.errors import Refused, ZbackupError
+from zbackup.model.errors import DatasetBusy, NotFound, Refused, ZbackupError
+from zbackup.model.event_log import log
 from zbackup.model.recovery import Files
-from zbackup.plan.clones.clone_name import log_name
+from zbackup.plan.clones.clone_name import copy_name, log_name
 from zbackup.proc.kept_mounted import kept_mounted
+
+
+@contextmanager
+def own_name(ctx: Context, names: Sequence[str], what: str) -> Iterator[str]:
+    """Lock the first of these names of zbackup's own that can be used, and remove what earlier runs left of
+    it.
+
+    Of one whose leftovers are in use, such as by a process with mounts of its own, they stay until they are
+    not. Raise DatasetBusy when that is so of all names, Taken when another run works on one.
+    """
+    for name in names:
+        with working_on(ctx, name, what):
+            try:
+                _remove_leftovers(ctx, name)
+            except DatasetBusy as busy:
+                ctx.progress.note(f"{ctx.clones}/{name} of an earlier run is left, and removed later: {busy}")
+                if name == names[-1]:
+                    raise
+                continue
+            yield name
+            return
+
+
+def _remove_leftovers(ctx: Context, name: str) -> None:
+    """But for what was fetched, with which the next run goes on unless it is in use."""
+    for each in (name, log_name(name), copy_name(name)):
+        found = clone_datasets.find_clone(ctx, each)
+        if not found or found[0].instance != ctx.instance:
+            continue
+        clone, dataset = found
+        if clone.kind == "copy" and fetched_guids(ctx, dataset.name):
+            ctx.zfs.require_unused([d.name for d in ctx.zfs.filesystems(dataset.name)])
+        elif clone.kind == "copy" or clone.state == "building":
+            clone_datasets.destroy(ctx, clone, dataset)
+
+
+def what_is_left(ctx: Context, name: str) -> str:
+    """Destroy a recovery of zbackup's own. Return what of it could not be destroyed, and why; "" when it is
+    gone. What it was made for is done, whatever becomes of it: it is tried again."""
+    try:
+        destroy((ctx,), name)
+    except NotFound:
+        return ""  # the daemon was faster: nobody holds the name any more
+    except ZbackupError as failure:
+        left = f"{ctx.clones}/{name} is left, and removed later: {failure}"
+        ctx.progress.note(left)
+        log.warning("clone.left", clone=name, why=str(failure))
+        return left
+    return ""
 
 
 @contextmanager
@@ -22,7 +74,7 @@ def removed_on_failure(ctx: Context, clone: Clone, *, keep: bool) -> Iterator[No
     try:
         yield
     except BaseException:
-        _take_away(ctx, clone, keep=keep)
+        take_away(ctx, clone, keep=keep)
         raise
 
 
@@ -73,10 +125,10 @@ def log_clone(
         files = clone_datasets.build(ctx, source, log)
         # Its server sees it alone: when we are killed, the clone goes first, and must be nobody's then.
         yield clone_datasets.in_sight_of(ctx, files, catalog.all_datasets, [source]), [clone, source]
-    _take_away(ctx, source, keep=False)
+    take_away(ctx, source, keep=False)
 
 
-def _take_away(ctx: Context, clone: Clone, *, keep: bool) -> None:
+def take_away(ctx: Context, clone: Clone, *, keep: bool) -> None:
     """Remove the clone, or `keep` it for a look. What cannot be removed is told of, and hides neither why the
     recovery failed nor that it succeeded."""
     dataset = f"{ctx.clones}/{clone.name}"

@@ -6,7 +6,7 @@ from datetime import timedelta
 from functools import partial
 
 from zbackup.jobs.clones.claim import announce
-from zbackup.jobs.clones.lifecycle import destroy
+from zbackup.jobs.clones.temporary import own_name, what_is_left
 from zbackup.jobs.cluster.members import Member, named, require_one_cluster, require_same_shards
 from zbackup.jobs.cluster.restore import chosen, earlier_when_too_late
 from zbackup.jobs.drills.guard import one_at_a_time
@@ -18,18 +18,20 @@ from zbackup.model.errors import VerificationFailed
 from zbackup.model.event_log import log
 from zbackup.model.log import ClusterTime
 from zbackup.model.recovery import Checked, Files, Recovered
-from zbackup.plan.clones.clone_name import drill_name
+from zbackup.plan.clones.clone_name import drill_names
 
 WHAT = "zbackup drill"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDrill:
-    """The report: each member was recovered to `at`, and that many of its collections checked."""
+    """The report: each member was recovered to `at`, and that many of its collections checked. `left` is what
+    could not be removed, and why."""
 
     at: ClusterTime
     members: tuple[tuple[Member, Checked], ...]
     took: timedelta
+    left: tuple[str, ...] = ()
 
 
 def drill_cluster(cluster: Cluster, members: Sequence[Member]) -> ClusterDrill:
@@ -41,18 +43,18 @@ def drill_cluster(cluster: Cluster, members: Sequence[Member]) -> ClusterDrill:
     ctx = members[0].ctx
     began = ctx.clock.monotonic()
     with one_at_a_time(ctx, WHAT):
-        at = chosen(cluster, members, None)
-        at, checked = earlier_when_too_late(members, at, partial(_tried, members))
+        at, left = chosen(cluster, members, None), list[str]()
+        at, checked = earlier_when_too_late(members, at, partial(_tried, members, left))
     log.info("cluster.drill_passed", cluster=cluster.name, target=str(at))
     took = timedelta(seconds=ctx.clock.monotonic() - began)
-    return ClusterDrill(at=at, members=tuple(zip(members, checked, strict=True)), took=took)
+    return ClusterDrill(at=at, members=tuple(zip(members, checked, strict=True)), took=took, left=tuple(left))
 
 
-def _tried(members: Sequence[Member], at: ClusterTime) -> list[Checked]:
+def _tried(members: Sequence[Member], left: list[str], at: ClusterTime) -> list[Checked]:
     found: list[tuple[Member, Recovered]] = []
     checked = []
     for member in members:
-        recovered, tables = _try(member, at)
+        recovered, tables = _try(member, at, left)
         found.append((member, recovered))
         require_one_cluster(found)
         checked.append(tables)
@@ -60,9 +62,8 @@ def _tried(members: Sequence[Member], at: ClusterTime) -> list[Checked]:
     return checked
 
 
-def _try(member: Member, at: ClusterTime) -> tuple[Recovered, Checked]:
+def _try(member: Member, at: ClusterTime, left: list[str]) -> tuple[Recovered, Checked]:
     ctx = member.source.context(member.ctx)
-    name = drill_name(member.name)
     found: list[Checked] = []
 
     def check(files: Files, clone: Clone) -> Clone:
@@ -74,11 +75,9 @@ def _try(member: Member, at: ClusterTime) -> tuple[Recovered, Checked]:
     finish = Finish(begin=partial(announce, ctx), hand_over=check)
     ctx.progress.note(f"restoring {member.name}")
     with named(member):
-        report = restore(
-            member.ctx,
-            at,
-            RestoreOptions(name=name, finish=finish, stored_only=not member.destination),
-            member.source,
-        )
-        destroy((ctx,), name)
+        with own_name(ctx, drill_names(member.name), WHAT) as name:
+            options = RestoreOptions(name=name, finish=finish, stored_only=not member.destination)
+            report = restore(member.ctx, at, options, member.source, locked=True)
+        if stays := what_is_left(ctx, name):
+            left.append(stays)
     return report.recovered, found[0]

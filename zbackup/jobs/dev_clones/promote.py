@@ -46,6 +46,7 @@ def promote(contexts: Sequence[Context], name: str) -> CloneStatus:
         _require_encrypted_alike(ctx, dataset.name, parts)
         if clone.state == "ready":
             _require_room(ctx, dataset.name, parts)
+        clone_datasets.require_unused(ctx, clone, parts)
         ctx.progress.phase("stopping the server")
         clone_datasets.stop_server(ctx, name)
         sources = _snapshots(ctx, clone, parts)

@@ -34,6 +34,7 @@ def reset(contexts: Sequence[Context], name: str, *, latest: bool) -> CloneStatu
             locks.enter_context(working_on(ctx, clone.parent, "zbackup clone reset", wait=PARENT_WAIT_S))
         parts = len(clone_datasets.record_of(ctx, clone).members)
         _require_possible(ctx, clone, latest=latest, parts=parts)
+        clone_datasets.require_unused(ctx, clone, [d.name for d in ctx.zfs.filesystems(dataset.name)[1:]])
         if clone_datasets.server_process(ctx, name) is None:
             require_nobody_listens(clone.port)
         if clone.replayed and not latest:

@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from zbackup.catalog.switched import require_settled, switches
-from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import announce
-from zbackup.jobs.clones.lifecycle import destroy, working_on
+from zbackup.jobs.clones.lifecycle import destroy
+from zbackup.jobs.clones.temporary import own_name, what_is_left
 from zbackup.jobs.context import Context, ShipDestination
-from zbackup.jobs.drills.guard import Guard, is_drills, one_at_a_time
+from zbackup.jobs.drills.guard import Guard, one_at_a_time
 from zbackup.jobs.drills.verdicts import of_backups, write_down
 from zbackup.jobs.restore.at_destination import at_destination
 from zbackup.jobs.restore.destination_source import DestinationSource, latest_backups
@@ -42,7 +42,7 @@ from zbackup.model.event_log import log
 from zbackup.model.moment import Moment
 from zbackup.model.record import TIMES_OUT_OF_ORDER
 from zbackup.model.recovery import Checked, Files
-from zbackup.plan.clones.clone_name import copy_name, drill_name, log_name
+from zbackup.plan.clones.clone_name import copy_name, drill_names
 from zbackup.plan.health.pool_space import FREE_SERIOUS
 from zbackup.plan.recovery.drills import DrillPlan, plan_drill, plan_whole_drill
 from zbackup.zfs.facts import ZfsFacts
@@ -62,12 +62,14 @@ ANY = RestoreOptions(accept_older=True, epoch=MOST_EPOCH)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillReport:
     """The report of a drill: what was recovered, which is gone again, how long that took, with all that was
-    fetched for it, and how many tables were checked. `verdict` is what was written down of it."""
+    fetched for it, and how many tables were checked. `verdict` is what was written down of it; `left` what
+    could not be removed, and why, "" when nothing is left."""
 
     restored: RestoreReport
     took: timedelta
     verdict: Verdict
     checked: Checked = NOTHING
+    left: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,21 +198,13 @@ def _is_settled(ctx: Context) -> bool:
     return True
 
 
-def _remove_leftover(ctx: Context, name: str) -> None:
-    """Remove what a killed drill left of its clone. Not what was fetched for it."""
-    with working_on(ctx, name, WHAT):
-        for each in (name, log_name(name)):
-            found = clone_datasets.find_clone(ctx, each)
-            if found and is_drills(ctx, found[0]):
-                clone_datasets.destroy(ctx, *found)
-
-
 def _tried(ctx: Context, what: _Drill, guard: Guard) -> DrillReport:
     began = ctx.clock.now()
-    plan, name = what.plan, drill_name(ctx.instance)
+    plan = what.plan
     moment = Moment(plan.moment, LATEST if plan.whole else "drill", ctx.zone, is_now=plan.whole)
     checks = _Checks(ctx)
-    _remove_leftover(what.at, name)  # what keeps it from going is no failure of the backup
+    with own_name(what.at, drill_names(ctx.instance), WHAT) as name:
+        pass  # its leftovers are gone; the restore locks it again
     try:
         with guard.watching(what.at) as progress:
             inner, checks.ctx = replace(ctx, progress=progress), replace(what.at, progress=progress)
@@ -219,17 +213,15 @@ def _tried(ctx: Context, what: _Drill, guard: Guard) -> DrillReport:
             report = what.recover(inner, moment, options)
     except ZbackupError as failure:
         if what.between:
-            _leave_nothing(what.at)
+            _leave_nothing(what.at, name)
         if not isinstance(failure, UNTRIED) and what.there():
             _write(ctx, what, began, None, checks.found, one_line(str(failure)))
         raise
     verdict = _write(ctx, what, began, report, checks.found)
     log.info("drill.passed", destination=what.destination, backup=plan.base.name, seconds=verdict.seconds)
-    with suppress(NotFound):  # the daemon was faster: nobody holds the name any more
-        destroy((what.at,), name)
-    return DrillReport(
-        restored=report, took=timedelta(seconds=verdict.seconds), verdict=verdict, checked=checks.found
-    )
+    took = timedelta(seconds=verdict.seconds)
+    left = what_is_left(what.at, name)
+    return DrillReport(restored=report, took=took, verdict=verdict, checked=checks.found, left=left)
 
 
 @dataclass(slots=True)
@@ -280,11 +272,11 @@ def _reached(plan: DrillPlan, report: RestoreReport) -> datetime:
     return plan.moment
 
 
-def _leave_nothing(ctx: Context) -> None:
+def _leave_nothing(ctx: Context, name: str) -> None:
     """Destroy what was fetched: it would take room until the next drill on schedule, which wants another
     backup. By hand the same command resumes it, after a cut or when its key was loaded."""
     with suppress(ZbackupError):
-        destroy((ctx,), copy_name(drill_name(ctx.instance)))
+        destroy((ctx,), copy_name(name))
 
 
 def _require_room(ctx: Context, destination: ShipDestination, needed: int) -> None:

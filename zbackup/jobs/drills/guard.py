@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
+from zbackup.catalog.local import read_clones
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import everywhere
 from zbackup.jobs.context import Context
 from zbackup.model.clone import Clone
 from zbackup.model.errors import Postponed, VerificationFailed, ZbackupError
 from zbackup.model.progress import Progress
-from zbackup.plan.clones.clone_name import drill_name, log_name, recovery_of
+from zbackup.plan.clones.clone_name import drill_names, recovery_of
 from zbackup.proc.lock import exclusive, lock_owner
 from zbackup.proc.memory import available
 from zbackup.zfs.facts import ZfsFacts
@@ -46,7 +47,7 @@ def restoring(ctx: Context) -> str:
     """Tell which restore or new clone is being made on this host now, other than a drill; "" for none."""
     for clone, _ in everywhere(ctx):
         maker = recovery_of(clone.name)
-        if clone.state != "building" or maker == drill_name(clone.instance):
+        if clone.state != "building" or maker in drill_names(clone.instance):
             continue
         if who := lock_owner(ctx.shared / f"clone-{maker}.lock"):
             return f"{who} makes {maker}"
@@ -55,7 +56,7 @@ def restoring(ctx: Context) -> str:
 
 def is_drills(ctx: Context, clone: Clone) -> bool:
     """Tell whether a clone with a drill's name is one: of this instance, and never handed over to anybody."""
-    mine = recovery_of(clone.name) == drill_name(ctx.instance)
+    mine = recovery_of(clone.name) in drill_names(ctx.instance)
     return mine and clone.instance == ctx.instance and clone.state == "building"
 
 
@@ -132,12 +133,11 @@ class Guard:
     def _end_servers(self, ctx: Context) -> None:
         """End the drill's servers, so that what waits for one fails. Again and again: another may have been
         started."""
-        name = drill_name(ctx.instance)
-        for each in (name, log_name(name)):
-            with suppress(ZbackupError, OSError):
-                found = clone_datasets.find_clone(ctx, each)
-                if found and is_drills(ctx, found[0]):
-                    clone_datasets.kill_server(ctx, each)
+        with suppress(ZbackupError):
+            for clone, _ in read_clones(ctx.zfs, ctx.clones).found:
+                if is_drills(ctx, clone):
+                    with suppress(ZbackupError, OSError):
+                        clone_datasets.kill_server(ctx, clone.name)
 
 
 @dataclass(frozen=True, slots=True)

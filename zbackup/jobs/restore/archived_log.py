@@ -13,8 +13,9 @@ from zbackup.destinations.base import Archiving, Session
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import CLONE_PROPERTIES
 from zbackup.jobs.context import Context
+from zbackup.jobs.ship.archived import bytes_in_backup, parted
 from zbackup.model.added_log import AddedFile, ContainsPositions, NotContinued
-from zbackup.model.archive import TAIL, ArchivedFile, LogFileId, tail_hash
+from zbackup.model.archive import LogFileId
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.clone import Clone
 from zbackup.model.errors import NotFound, NotRecoverable, Refused, VerificationFailed
@@ -30,8 +31,6 @@ from zbackup.plan.recovery.archived import (
     Chain,
     chain_complete,
     chains_from,
-    oplog_end,
-    parting,
     with_archive,
 )
 from zbackup.proc.pipeline import Meter
@@ -136,13 +135,7 @@ def _as_it_is_now(session: Archiving, carrier: Carrier, epoch: int | None) -> Ca
 
 def archived_bytes(carrier: Carrier) -> int:
     """Bytes of log that would be fetched."""
-    return max(0, sum(each.size for each in carrier.chains[0].files) - _bytes_in_backup(carrier))
-
-
-def _bytes_in_backup(carrier: Carrier) -> int:
-    """Bytes of the first file that the backup has itself: they are compared, and not fetched."""
-    record = carrier.backup.record
-    return 0 if oplog_end(record) else int(record.log_to.rpartition(":")[2])
+    return max(0, sum(each.size for each in carrier.chains[0].files) - bytes_in_backup(carrier))
 
 
 def _added(
@@ -220,7 +213,7 @@ def _before(
     """The same with the archived log up to where it is damaged. Raise the failure where that will not do."""
     if damage.chain is None or damage.why is not failure:
         raise failure
-    begin = _bytes_in_backup(carrier)
+    begin = bytes_in_backup(carrier)
     others = tuple(c for c in carrier.chains if c is not damage.chain)
     few = damage.number == 0 and damage.good <= begin
     cut = None if few else damage.chain.cut(damage.number, damage.good)
@@ -248,30 +241,12 @@ def _require_one_way(
     if isinstance(ctx.recovery, ContainsPositions):
         _require_one_history(ctx, ctx.recovery, carrier, chain, at, files)
         return
-    offset = _bytes_in_backup(carrier)
-    first = chain.files[0]
-
-    def tail(file: ArchivedFile, size: int) -> str:
-        return tail_hash(b"".join(session.read_log(file.file, max(0, size - TAIL), size, Meter())))
-
-    def begins_same(one: ArchivedFile, longer: ArchivedFile) -> bool:
-        return one.file.head == longer.file.head and tail(longer, one.size) == one.last.tail
-
-    def proves(other: ArchivedFile) -> bool:
-        return other.file.head == first.file.head and tail(other, offset) == tail(first, offset)
-
-    ways = [*chain.forks]
-    for other in carrier.chains:
-        if other.files[0] != first and _or_no(proves, other.files[0]):
-            ways.append(other.files)
-    for way in ways:
-        found = parting(chain.files, way, begins_same)
-        common = [c for c in (found and found.common, carrier.backup.record.complete_to) if c]
-        if found and not (common and at <= max(common)):
-            before = f", or restore to {local_text(max(common), ctx.zone)} or before" if common else ""
+    for found, common in parted(session, carrier, chain):
+        if not (common and at <= common):
+            before = f", or restore to {local_text(common, ctx.zone)} or before" if common else ""
             raise Refused(
                 f"the log was archived two ways from {found.name} on: in epoch {found.epoch} up to "
-                f"{chain.end}, in epoch {found.other} up to {way[-1].end}: the server's "
+                f"{chain.end}, in epoch {found.other} up to {found.end}: the server's "
                 "log was cut off or replaced there, or somebody else wrote one of them; say which counts "
                 f"with --epoch {found.epoch} or --epoch {found.other}{before}"
             )
@@ -303,14 +278,6 @@ def _require_one_history(
             )
 
 
-def _or_no(proves: Callable[[ArchivedFile], bool], other: ArchivedFile) -> bool:
-    """Tell whether it proves; a damaged file proves nothing."""
-    try:
-        return proves(other)
-    except VerificationFailed:
-        return False
-
-
 def log_members(record: Record, facts: Sequence[str] = LOG_PATHS) -> list[int]:
     """The numbers of the members that the log is on; all where that is not known."""
     mounts = [mountpoint for _, mountpoint in record.members]
@@ -323,11 +290,12 @@ def log_members(record: Record, facts: Sequence[str] = LOG_PATHS) -> list[int]:
 def drop_added(ctx: Context, container: Dataset) -> None:
     """Destroy what an earlier run put archived log into: it is made again each time."""
     marks = ctx.zfs.user_properties(container.name)
-    for dataset in ctx.zfs.filesystems(container.name):
-        if ADDED in marks.get(dataset.name, {}):
-            for snapshot in ctx.zfs.snapshots(dataset.name):
-                ctx.zfs.destroy_snapshot(snapshot)
-            ctx.zfs.destroy_filesystem(dataset)
+    added = [d for d in ctx.zfs.filesystems(container.name) if ADDED in marks.get(d.name, {})]
+    ctx.zfs.require_unused([d.name for d in added])
+    for dataset in added:
+        for snapshot in ctx.zfs.snapshots(dataset.name):
+            ctx.zfs.destroy_snapshot(snapshot)
+        ctx.zfs.destroy_filesystem(dataset)
 
 
 def _cloned(ctx: Context, clone: Clone, container: Dataset, backup: Backup) -> dict[int, str]:

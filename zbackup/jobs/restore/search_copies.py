@@ -9,7 +9,7 @@ from zbackup.catalog.local import Catalog
 from zbackup.destinations.base import Session
 from zbackup.destinations.copies import Copies
 from zbackup.jobs.clones import clone_datasets
-from zbackup.jobs.clones.lifecycle import working_on
+from zbackup.jobs.clones.temporary import own_name, take_away
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.restore.archived_log import DAMAGED, log_members, with_archived_log
 from zbackup.jobs.restore.at_destination import at_destination, clone_at_destination
@@ -21,7 +21,7 @@ from zbackup.jobs.ship.remote_holds import remote_holds
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable
 from zbackup.model.log_entry import LogFilter, LogRead
-from zbackup.plan.clones.clone_name import copy_name, search_name
+from zbackup.plan.clones.clone_name import copy_name, search_names
 from zbackup.plan.recovery.before_transaction import covering, with_known_log
 from zbackup.plan.recovery.lost_log import lost_behind
 
@@ -48,11 +48,11 @@ def search_copies(ctx: Context, destination: ShipDestination, wanted: LogFilter)
             before = lost_behind(backup, held, wanted.until)
             follows, ended = (before.record.log_to, before.record.complete_to) if before else ("", None)
             asked = replace(wanted, after=known, follows=follows, ended=ended)
-            with _brought(ctx, destination, session, there, backup) as (at, catalog):
+            with _brought(ctx, destination, session, there, backup) as (at, catalog, name):
                 damaged = _damaged(catalog.backups[-1])
                 if wanted.backwards:
                     yield from damaged
-                for each in in_one_backup(at, catalog, catalog.backups[-1], asked):
+                for each in in_one_backup(at, catalog, catalog.backups[-1], asked, name):
                     if isinstance(each, LogRead):
                         ends[backup.record.log_id] = each.end or known
                     yield each
@@ -100,14 +100,14 @@ def _until(backup: Backup) -> datetime:
 @contextmanager
 def _brought(
     ctx: Context, destination: ShipDestination, session: Session, there: ArchivedCopies, backup: Backup
-) -> Iterator[tuple[Context, Catalog]]:
-    """The datasets of the backup that hold the log, on this host, with what was archived behind it; and the
-    context in which they can be cloned."""
-    name, subject, carrier = search_name(ctx.instance), _of_log(there.real(backup)), there.carrier(backup)
+) -> Iterator[tuple[Context, Catalog, str]]:
+    """The datasets of the backup that hold the log, on this host, with what was archived behind it; the
+    context in which they can be cloned, and the name for that."""
+    subject, carrier = _of_log(there.real(backup)), there.carrier(backup)
     require_readable_log(session, carrier)
     here = bool(destination.adapter.here)
     at = at_destination(ctx, destination) if here else ctx
-    with working_on(at, name, "zbackup log"):
+    with own_name(at, search_names(ctx.instance), "zbackup log") as name:
         others = _copy_id(at, name)
         try:
             with remote_holds(at, destination, session, name, there.copies, (subject,)):
@@ -118,11 +118,11 @@ def _brought(
                 others = ""
                 if carrier:
                     catalog = with_archived_log(at, session, name, catalog, carrier, destination.limit)
-                yield at, catalog
+                yield at, catalog, name
         finally:
             found = clone_datasets.find_clone(at, copy_name(name))
             if found and found[0].id != others:
-                clone_datasets.destroy(at, *found)
+                take_away(at, found[0], keep=False)
 
 
 def _copy_id(ctx: Context, name: str) -> str:

@@ -9,8 +9,7 @@ from itertools import chain, islice
 from zbackup.catalog.local import Catalog
 from zbackup.engines.log_search import FileSearch, ServerSearch
 from zbackup.jobs.clones import clone_datasets
-from zbackup.jobs.clones.lifecycle import working_on
-from zbackup.jobs.clones.temporary import log_clone
+from zbackup.jobs.clones.temporary import log_clone, own_name
 from zbackup.jobs.context import Context, live_files
 from zbackup.jobs.restore.known_logs import UNKNOWN, KnownLog, known_logs
 from zbackup.jobs.restore.locate_transaction import search_by_name
@@ -21,7 +20,7 @@ from zbackup.model.log import ClusterTime, position_of
 from zbackup.model.log_entry import Kind, LogEntry, LogFilter, LogRead
 from zbackup.model.recovery import Files
 from zbackup.model.target import BeforeTransaction
-from zbackup.plan.clones.clone_name import search_name
+from zbackup.plan.clones.clone_name import search_names
 from zbackup.plan.recovery.coverage import log_known
 from zbackup.plan.recovery.lost_log import lost_behind, newest
 
@@ -78,11 +77,15 @@ def search_behind(ctx: Context, subject: BeforeTransaction, kinds: frozenset[Kin
     yield from (_not_read(ctx, by_time, why) for why in unread)
 
 
-def in_one_backup(ctx: Context, catalog: Catalog, backup: Backup, wanted: LogFilter) -> Iterator[EntryOrRead]:
-    """The same of what one backup of the catalogue holds. Whoever asks holds the lock of a search's name."""
+def in_one_backup(
+    ctx: Context, catalog: Catalog, backup: Backup, wanted: LogFilter, name: str
+) -> Iterator[EntryOrRead]:
+    """The same of what one backup of the catalogue holds. Whoever asks holds the lock of this `name` of a
+    search's."""
     search = ctx.log_search
     if isinstance(search, ServerSearch):
-        yield from _on_a_clone(ctx, search, catalog, backup, wanted)
+        with _clone_of(ctx, catalog, backup, name) as files:
+            yield from search.on_clone(files, wanted)
     else:
         yield from _in_files(ctx, search, [backup.files(catalog.all_datasets)], wanted)
 
@@ -108,7 +111,10 @@ def images_by_servers(ctx: Context, search: ServerSearch, at: ClusterTime) -> It
         raise NotRecoverable(f"{at} is in no backup's log, and {why}")
     # The oldest has the most of what was written before.
     oldest = min(held, key=lambda b: b.createtxg)
-    with working_on(ctx, search_name(ctx.instance), "zbackup log"), _clone_of(ctx, catalog, oldest) as files:
+    with (
+        own_name(ctx, search_names(ctx.instance), "zbackup log") as name,
+        _clone_of(ctx, catalog, oldest, name) as files,
+    ):
         yield from search.images(at, files)
 
 
@@ -210,7 +216,7 @@ def _through_servers(
     for backup in sooner(_needed(older, wanted), wanted):
         front = _end(lost_behind(backup, held, wanted.until))
         asked = replace(wanted, after=after, follows=front)
-        for each in _locked(ctx, _on_a_clone(ctx, search, catalog, backup, asked)):
+        for each in _locked(ctx, catalog, backup, asked):
             if isinstance(each, LogRead) and not wanted.backwards:
                 after = each.end or after
             yield each
@@ -262,22 +268,14 @@ def _needed(older: Sequence[Backup], wanted: LogFilter) -> list[Backup]:
     return [b for b in older if not wanted.since or b.record.taken >= wanted.since]
 
 
-def _locked(ctx: Context, found: Iterator[EntryOrRead]) -> Iterator[EntryOrRead]:
-    with working_on(ctx, search_name(ctx.instance), "zbackup log"):
-        yield from found
-
-
-def _on_a_clone(
-    ctx: Context, search: ServerSearch, catalog: Catalog, backup: Backup, wanted: LogFilter
-) -> Iterator[EntryOrRead]:
-    with _clone_of(ctx, catalog, backup) as files:
-        yield from search.on_clone(files, wanted)
+def _locked(ctx: Context, catalog: Catalog, backup: Backup, wanted: LogFilter) -> Iterator[EntryOrRead]:
+    with own_name(ctx, search_names(ctx.instance), "zbackup log") as name:
+        yield from in_one_backup(ctx, catalog, backup, wanted, name)
 
 
 @contextmanager
-def _clone_of(ctx: Context, catalog: Catalog, backup: Backup) -> Iterator[Files]:
-    """Files of a backup, on a clone. Whoever asks holds the lock of a search's name."""
-    name = search_name(ctx.instance)
+def _clone_of(ctx: Context, catalog: Catalog, backup: Backup, name: str) -> Iterator[Files]:
+    """Files of a backup, on a clone. Whoever asks holds the lock of its name."""
     ctx.recovery.check_program(backup.record)
     ctx.progress.phase("reading", f"the log in {backup.name}, by a server on a clone")
     clone = Clone(

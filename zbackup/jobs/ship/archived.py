@@ -1,16 +1,26 @@
 """Look at what a destination has: its backups, and the log that was archived there behind them."""
 
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from zbackup.destinations.base import Archiving, Provable, Sealing, Session
 from zbackup.destinations.copies import Copies
 from zbackup.jobs.context import Context
-from zbackup.model.archive import ArchivedFile, ArchiveInventory, LogFileId
+from zbackup.model.archive import TAIL, ArchivedFile, ArchiveInventory, LogFileId, tail_hash
 from zbackup.model.backup import Backup
 from zbackup.model.errors import CommandFailed, ConnectionFailed, NoArchive, Refused, VerificationFailed
 from zbackup.model.moment import local_text
-from zbackup.plan.recovery.archived import Carrier, carriers, chain_complete
+from zbackup.plan.recovery.archived import (
+    Carrier,
+    Chain,
+    Parting,
+    carriers,
+    chain_complete,
+    oplog_end,
+    parting,
+)
 from zbackup.proc.pipeline import Meter
 
 NO_ARCHIVE = ArchiveInventory(address="")
@@ -74,6 +84,52 @@ def archived_copies(session: Session, copies: Copies, epoch: int | None = None) 
         archive = replace(archive, files=tuple(f for f in archive.files if f.file.epoch <= epoch))
     carried = tuple((each.holder, each) for each in carriers(copies.backups, archive))
     return ArchivedCopies(copies, archive, carried, unknown)
+
+
+def bytes_in_backup(carrier: Carrier) -> int:
+    """Bytes of the first file that the backup has itself: they are compared, and not fetched."""
+    record = carrier.backup.record
+    return 0 if oplog_end(record) else int(record.log_to.rpartition(":")[2])
+
+
+def parted(session: Archiving, carrier: Carrier, chain: Chain) -> Iterator[tuple[Parting, datetime | None]]:
+    """The ways that part from the chain, where that is, and up to when all that was committed is in both."""
+    offset, first = bytes_in_backup(carrier), chain.files[0]
+
+    def tail(file: ArchivedFile, size: int) -> str:
+        return tail_hash(b"".join(session.read_log(file.file, max(0, size - TAIL), size, Meter())))
+
+    def begins_same(one: ArchivedFile, longer: ArchivedFile) -> bool:
+        return one.file.head == longer.file.head and tail(longer, one.size) == one.last.tail
+
+    def proves(other: ArchivedFile) -> bool:
+        """A damaged file proves nothing."""
+        with suppress(VerificationFailed):
+            return other.file.head == first.file.head and tail(other, offset) == tail(first, offset)
+        return False
+
+    ways = [*chain.forks]
+    ways += [c.files for c in carrier.chains if c.files[0] != first and proves(c.files[0])]
+    for way in ways:
+        if found := parting(chain.files, way, begins_same):
+            common = [c for c in (found.common, carrier.backup.record.complete_to) if c]
+            yield found, max(common, default=None)
+
+
+def undisputed(session: Session, there: ArchivedCopies) -> tuple[Backup, ...]:
+    """The backups, each with archived log behind it no farther than where that goes two ways."""
+    ends: dict[str, datetime] = {}
+    for holder, carrier in there.carried:
+        if isinstance(session, Archiving) and oplog_end(carrier.backup.record) is None:
+            for _, common in parted(session, carrier, carrier.chains[0]):
+                end = common or carrier.backup.record.taken
+                ends[holder.record.backup] = min(end, ends.get(holder.record.backup, end))
+    return tuple(
+        replace(b, record=replace(b.record, complete_to=ends[b.record.backup]))
+        if b.record.backup in ends
+        else b
+        for b in there.with_holders.backups
+    )
 
 
 def require_readable_log(session: Session, carrier: Carrier | None) -> None:

@@ -14,11 +14,12 @@ from zbackup.jobs.archive.archive import ready as archive_ready
 from zbackup.jobs.backup.complete_record import times_out_of_order
 from zbackup.jobs.clones.find_leftovers import down, leftovers
 from zbackup.jobs.context import Context, live_files
-from zbackup.jobs.drills.drill import drill_here
+from zbackup.jobs.drills.drill import DrillReport, drill_here
 from zbackup.jobs.drills.verdicts import drilled
 from zbackup.jobs.ship.ship import ready
 from zbackup.jobs.ship.stale_holds import find_stale
 from zbackup.jobs.watch.doctor import examine
+from zbackup.jobs.watch.window import inspect as inspect_window
 from zbackup.model.errors import ConfigError, Refused, ZbackupError
 from zbackup.model.finding import Finding, Health, worst
 from zbackup.model.server import ServerFacts
@@ -26,7 +27,7 @@ from zbackup.plan.checked_tables import checked
 from zbackup.plan.health.advice_on_arrangements import Expected, advice_on_arrangements
 from zbackup.plan.health.bucket_keys import of_keys
 from zbackup.plan.health.drill_health import NO_DRILL, DrillFacts, described_drill, of_drills
-from zbackup.plan.health.health import damaged_log, log_times, no_log_behind
+from zbackup.plan.health.health import damaged_log, gap_in_window, log_times, no_log_behind
 from zbackup.plan.health.keys_not_loaded import not_loaded
 from zbackup.plan.health.placement import needed_datasets, require_one_snapshot_covers
 from zbackup.plan.health.unfinished_clones import of_leftovers, of_those_down
@@ -225,7 +226,13 @@ def _check_log(ctx: Context, doctor: "_Doctor", catalog: Catalog, facts: ServerF
         return
     for what in damage or ():
         doctor.add(damaged_log(what, running=facts is not None))
-    if damage == ():
+    if any(not what.unread for what in damage or ()):
+        return
+    reach, _ = inspect_window(ctx, catalog)
+    # The judgement of `zbackup status`: a file that is missing is no damage of those that are there.
+    if behind := [gap for gap in reach.gaps if not gap.newer]:
+        doctor.add(gap_in_window(behind[-1].why))
+    elif damage == ():
         doctor.add(Finding(severity="ok", subject="log", text=f"it can be read on from {newest.name}"))
 
 
@@ -262,11 +269,14 @@ def _check_backups(ctx: Context, doctor: "_Doctor", catalog: Catalog) -> None:
 
 def _try_a_drill(ctx: Context, doctor: "_Doctor") -> None:
     """Ask a server what only it can tell: that it starts on a clone, replays the log and finds all whole."""
-    doctor.examine(
-        "restore",
-        lambda: drill_here(ctx).verdict,
-        lambda v: f"{v.name} was recovered, {checked(v.tables or 0, v.unchecked or 0)}, and removed",
-    )
+    tried = doctor.examine("restore", lambda: drill_here(ctx), _recovered)
+    if tried and tried.left:
+        doctor.add(Finding(severity="warning", subject="clones", text=tried.left))
+
+
+def _recovered(drilled: DrillReport) -> str:
+    verdict, end = drilled.verdict, "" if drilled.left else ", and removed"
+    return f"{verdict.name} was recovered, {checked(verdict.tables or 0, verdict.unchecked or 0)}{end}"
 
 
 def _check_drills(ctx: Context, doctor: "_Doctor", catalog: Catalog) -> None:

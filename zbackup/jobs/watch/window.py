@@ -8,12 +8,13 @@ from zbackup.catalog.local import Catalog
 from zbackup.destinations.copies import Copies
 from zbackup.jobs.backup.prune import decide
 from zbackup.jobs.context import Context, ShipDestination, live_files
-from zbackup.jobs.ship.archived import ArchivedCopies, archived_copies
+from zbackup.jobs.ship.archived import ArchivedCopies, archived_copies, undisputed
 from zbackup.model.backup import Backup, BackupFiles
-from zbackup.model.errors import NotRecoverable, Refused, ZbackupError
+from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed, ZbackupError
 from zbackup.model.log import position_of
 from zbackup.model.relocation import Relocation
 from zbackup.model.retention import Retention
+from zbackup.model.silence import Silence
 from zbackup.model.unreplayable import Unreplayable
 from zbackup.plan.calendar import back
 from zbackup.plan.recovery.coverage import first_break, log_known
@@ -86,7 +87,13 @@ def inspect_destination(ctx: Context, destination: ShipDestination) -> tuple[Cop
 def _at_destination(ctx: Context, destination: ShipDestination) -> tuple[ArchivedCopies, RecoveryWindow]:
     with destination.adapter.connect() as session:
         there = archived_copies(session, session.copies())
-    return there, recovery_window(there.with_holders.backups, None, ctx.clock.now())
+        try:
+            backups = undisputed(session, there)
+        except VerificationFailed as damaged:
+            # A restore says it, too, and more of it.
+            ctx.progress.note(f"in the log archive at {destination.adapter.address}: {damaged}")
+            backups = there.with_holders.backups
+    return there, recovery_window(backups, None, ctx.clock.now())
 
 
 def _beyond(destination: ShipDestination, there: ArchivedCopies) -> str:
@@ -152,7 +159,11 @@ def _live_log(ctx: Context, catalog: Catalog) -> tuple[LiveLog | None, str]:
         return LiveLog("", span.first), ""
     files = newest.files(catalog.all_datasets)
     return LiveLog(
-        newest.record.log_id, span.first, _damage(ctx, files, live), live_stops(ctx, newest, live)
+        newest.record.log_id,
+        span.first,
+        _damage(ctx, files, live),
+        live_stops(ctx, newest, live),
+        silent=_silence(ctx, newest, live),
     ), ""
 
 
@@ -173,6 +184,13 @@ def live_stops(ctx: Context, newest: Backup, live: Relocation) -> tuple[Unreplay
         return ctx.log_reader.unreplayable(files, newest.record.log_to, live=True)
     except (ZbackupError, OSError):
         return ()
+
+
+def _silence(ctx: Context, newest: Backup, live: Relocation) -> Silence | None:
+    try:
+        return ctx.log_reader.silence(newest.record, BackupFiles(newest.record, live))
+    except (ZbackupError, OSError):
+        return None  # it changed meanwhile, and the next look tells
 
 
 def _newest(backups: Sequence[Backup]) -> Backup | None:

@@ -9,6 +9,9 @@ from zbackup.model.errors import UsageError
 
 _GOOD = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
+MOST_OWN = 9
+"""Names for each kind of recovery that zbackup makes for itself."""
+
 
 def default_name(instance: str, target: datetime) -> str:
     """shop-20240501t100200z: the same question asked again gets the same name."""
@@ -21,24 +24,31 @@ def log_name(name: str) -> str:
     return f"{name}.log"
 
 
-def drill_name(instance: str) -> str:
-    """The recovery of a drill: there is one at a time."""
-    return f"{instance.lower()[:57]}-drill"
+def drill_names(instance: str) -> tuple[str, ...]:
+    """The names that the recovery of a drill may have: there is one at a time."""
+    return _own(instance, "drill")
 
 
-def search_name(instance: str) -> str:
-    """Tell where a server reads a log for `zbackup log`: there is one at a time."""
-    return f"{instance.lower()[:56]}-search"
+def search_names(instance: str) -> tuple[str, ...]:
+    """The same of where a server reads a log for `zbackup log`."""
+    return _own(instance, "search")
 
 
-def undo_name(instance: str) -> str:
-    """Tell what `zbackup undo` restores, where the log alone does not tell enough: there is one at a time."""
-    return f"{instance.lower()[:58]}-undo"
+def undo_names(instance: str) -> tuple[str, ...]:
+    """The same of what `zbackup undo` restores, where the log alone does not tell enough."""
+    return _own(instance, "undo")
 
 
 def own_names(instance: str) -> frozenset[str]:
     """The recoveries that zbackup makes for itself: whatever is called so, it may destroy."""
-    return frozenset({drill_name(instance), search_name(instance), undo_name(instance)})
+    return frozenset((*drill_names(instance), *search_names(instance), *undo_names(instance)))
+
+
+def _own(instance: str, purpose: str) -> tuple[str, ...]:
+    """The usual name, and those for the time when something keeps what had it from being removed."""
+    lower, length = instance.lower(), 62 - len(purpose)
+    others = (f"{lower[: length - 2]}-{purpose}-{n}" for n in range(2, MOST_OWN + 1))
+    return (f"{lower[:length]}-{purpose}", *others)
 
 
 def next_name(instance: str, taken: set[str]) -> str:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from itertools import zip_longest
 
 from zbackup.model.backup import Backup
-from zbackup.model.errors import VerificationFailed
+from zbackup.model.errors import NotRecoverable, VerificationFailed
 from zbackup.model.finding import Finding, Severity
 from zbackup.model.log import LogDamage
 from zbackup.model.moment import local_text
@@ -163,17 +163,20 @@ def _late(severity: Severity, text: str) -> Finding:
 
 
 def _gaps(facts: Facts) -> list[Finding]:
-    return [
-        Finding(
-            severity="critical",
-            subject="window",
-            text=f"there is a gap in the promised window: {why}",
-            why="no moment in it can be restored, and nothing brings it back; see that no other follows",
-            fix="zbackup window",
-            key=key,
-        )
-        for why, key in zip_longest(facts.gaps, facts.gap_keys, fillvalue="")
-    ]
+    return [gap_in_window(why, key) for why, key in zip_longest(facts.gaps, facts.gap_keys, fillvalue="")]
+
+
+def gap_in_window(why: str, key: str = "") -> Finding:
+    """Return the finding about a gap in the recovery window; `why` is its cause."""
+    return Finding(
+        severity="critical",
+        subject="window",
+        text=f"there is a gap in the promised window: {why}",
+        why="no moment in it can be restored, and nothing brings it back; see that no other follows",
+        fix="zbackup window",
+        exit_status=NotRecoverable.exit_status,
+        key=key,
+    )
 
 
 def _switched(facts: Facts) -> list[Finding]:

@@ -11,14 +11,19 @@ before, as it was seen when it was archived: the archive counts up to the first 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, server_key
 from zbackup.model.backup import Backup
 from zbackup.model.log import LogSpan, position_of
 from zbackup.model.oplog_position import OplogPosition
-from zbackup.model.record import ARCHIVED, Record
+from zbackup.model.record import ARCHIVED, LOG_HEAD, LOG_SIZE, Record
+from zbackup.model.silence import Silence
 from zbackup.plan.recovery.coverage import continues, log_known
+
+_LOOKED: Final = timedelta(seconds=2)
+"""From a reading of the clock to the end of the look that follows, and what a log's whole second may hide."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +76,14 @@ class Chain:
         known = (position for f in self.files for position in (f.file.begin, f.end_position) if position)
         return end is not None and any(p.term == end.term and p >= end for p in known)
 
+    def silent_behind(self, record: Record) -> Silence | None:
+        """What is told by the sizes: a file that others follow has got more than the backup has, unless its
+        server crashed or was rolled back. When the next one was begun is known by when that was seen."""
+        first, size = self.files[0], record.server.get(LOG_SIZE, "")
+        if first.file.begin or len(self.files) == 1 or not size.isdecimal() or first.size > int(size):
+            return None
+        return Silence(record.log_to, record.complete_to or record.taken, first.last.read + _LOOKED)
+
     def since(self, record: Record) -> "Chain":
         """The same from the file on in which that backup's log ends, which is older maybe."""
         end, every = oplog_end(record), (*self.before, *self.files)
@@ -94,7 +107,10 @@ class Carrier:
         """The backup with the archived log behind it, as one more holder of the log."""
         chain, record = self.chains[0], self.backup.record
         span = LogSpan(max(chain.begin, record.log_from, key=position_of), chain.end)
-        return Backup(record=with_archive(record, span, chain.complete_to), snapshots=self.backup.snapshots)
+        held = with_archive(record, span, chain.complete_to)
+        if silent := chain.silent_behind(record):
+            held = held.with_silences((*record.silences, silent))
+        return Backup(record=held, snapshots=self.backup.snapshots)
 
     def since(self, record: Record) -> "Carrier":
         """The same for a backup that may be older, and wants its log from where its own ends."""
@@ -147,12 +163,15 @@ def begins_for(record: Record, files: Sequence[ArchivedFile]) -> list[ArchivedFi
         holding = [f for f in files if f.file.server == server and _is_within(end, f)]
         return list({f.file.epoch: f for f in sorted(holding, key=lambda f: f.file)}.values())
     name, _, offset = record.log_to.rpartition(":")
+    # Records of older versions do not say it, and leave it to the bytes.
+    head = record.server.get(LOG_HEAD)
     return [
         f
         for f in files
         if (f.file.server, f.file.name) == (server, name)
         and f.file.number == position_of(name)[-1]
         and f.size >= int(offset)
+        and head in (None, f.file.head)
     ]
 
 
@@ -279,12 +298,13 @@ def _ended(last: Chunk, size: int) -> Chunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parting:
-    """The parting of archived log that counts from that of an `other` epoch: in file `name`. All that was
-    committed before `common` (None: not known) is in both."""
+    """The parting of archived log that counts from that of an `other` epoch, which leads up to `end`: in file
+    `name`. All that was committed before `common` (None: not known) is in both."""
 
     name: str
     epoch: int
     other: int
+    end: str
     common: datetime | None
 
 
@@ -312,6 +332,7 @@ def parting(
             name=each.file.name,
             epoch=(mine or counts[-1]).file.epoch,
             other=each.file.epoch,
+            end=other[-1].end,
             common=common,
         )
     return None

@@ -7,13 +7,14 @@ those that follow it up to some last one.
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from zbackup.model.backup import Backup, FinishedBackup
 from zbackup.model.log import position_of
 from zbackup.model.record import Record
+from zbackup.model.silence import Silence
 from zbackup.model.unreplayable import Unreplayable
 
 Position = tuple[int, ...]
@@ -66,6 +67,14 @@ def first_behind(base: Backup, stops: Iterable[Unreplayable]) -> Unreplayable | 
     """The first of these that the base's own data does not have already."""
     end = position_of(base.record.log_to)
     return next((stop for stop in stops if position_of(stop.transaction.start) >= end), None)
+
+
+def silences_behind(base: Backup, backups: Iterable[Backup]) -> Iterator[Silence]:
+    """The times of which the base's log, as backups hold it, does not show what was committed."""
+    end = position_of(base.record.log_to)
+    for each in backups:
+        if log_known(base.record) and each.record.log_id == base.record.log_id:
+            yield from (s for s in each.record.silences if position_of(s.position) >= end)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,8 @@ class LastDrop:
         if self._ends(own, schema):
             self._gone = True
         # What makes a table again and fills it is of both.
-        if own - {"ddl", "drop", "truncate"} or ("ddl" in own and "drop" not in own):
+        made = self.table in [_folded(name, self.table) for name in entry.replaced]
+        if made or own - {"ddl", "drop", "truncate"} or ("ddl" in own and "drop" not in own):
             self._gone = False
         self._follow(entry)
 
@@ -82,11 +83,12 @@ class LastDrop:
     def _done(self, entry: LogEntry) -> tuple[set[Kind], set[Kind]]:
         """Return what was done to the table, or to tables of the schema; and to the schema as a whole."""
         everything = joined(separated(self.table)[0], EVERY_TABLE)
-        touched = [t for t in entry.tables if self._is_meant(t.name, everything)]
+        tables = [t for t in entry.tables if t.name not in entry.no_tables]
+        touched = [t for t in tables if self._is_meant(t.name, everything)]
         if not touched:
             # It was found although it is written otherwise, so it is one there.
             table, everything = self.table.casefold(), everything.casefold()
-            touched = [Touched(t.name.casefold(), t.kinds) for t in entry.tables]
+            touched = [Touched(t.name.casefold(), t.kinds) for t in tables]
             touched = [t for t in touched if t.name in (table, everything) or self._is_schema()]
         own = _kinds(t for t in touched if t.name != everything)
         return own, _kinds(t for t in touched if t.name == everything)

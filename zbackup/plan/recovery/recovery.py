@@ -14,7 +14,7 @@ from zbackup.model.errors import NotFound, NotRecoverable
 from zbackup.model.log import ClusterTime, position_of
 from zbackup.model.record import ARCHIVED, Record
 from zbackup.plan.recovery.as_it_is import no_moments
-from zbackup.plan.recovery.coverage import Coverage, continues, first_break, log_known
+from zbackup.plan.recovery.coverage import Coverage, continues, first_break, log_known, silences_behind
 from zbackup.plan.recovery.window import Window, moment_bases, recovery_window, usable_bases
 
 _DAY = timedelta(days=1)
@@ -83,6 +83,7 @@ def plan_recovery(
         raise NotRecoverable(f"{none}; the recovery window is {reachable.describe(zone)}{coarse}{in_utc}")
     start, log = _proven(target, older, backups) or _likeliest(target, older, backups)
     require_whole_log(start, log, backups, f"the recovery window is {reachable.describe(zone)}")
+    _require_shown(target, start, backups)
     others = tuple(b for b in _later(target, start, backups) if log and b is not log)
     return RecoveryPlan(base=start, log=log, reason=_reason(start, log, asked=bool(base)), others=others)
 
@@ -106,6 +107,16 @@ def require_whole_log(base: Backup, log: Backup | None, backups: Sequence[Backup
         alone = min(since, key=_age, default=None)
         own = f"; what was there then comes with --to-backup {shlex.quote(alone.name)}" if alone else ""
         raise NotRecoverable(f"no whole log leads there from {base.name}: {broken.log_break}{own}; {window}")
+
+
+def _require_shown(target: datetime, base: Backup, backups: Sequence[Backup]) -> None:
+    """Raise NotRecoverable for a moment of which the log does not show what was committed."""
+    for silent in silences_behind(base, backups):
+        if silent.after < target <= silent.to:
+            ends = [b for b in usable_bases(backups) if b.record.log_to == silent.position]
+            name = max(ends, key=_age).name if ends else ""
+            own = f". To restore the state of that backup: --to-backup {shlex.quote(name)}" if name else ""
+            raise NotRecoverable(f"{silent.told}{own}")
 
 
 def plan_as_it_is(base: Backup) -> RecoveryPlan:

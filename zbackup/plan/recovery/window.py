@@ -9,13 +9,16 @@ from zoneinfo import ZoneInfo
 from zbackup.model.backup import Backup, FinishedBackup, finished
 from zbackup.model.log import position_of
 from zbackup.model.moment import local_text
+from zbackup.model.silence import Silence
 from zbackup.model.unreplayable import Unreplayable
-from zbackup.plan.recovery.coverage import Coverage, first_behind, log_known
+from zbackup.plan.recovery.coverage import Coverage, first_behind, log_known, silences_behind
 
 MOST_HOLES = 3
 """Gaps that are told in a sentence; of more only how many there are."""
 
-Cause = Literal["purged", "reset", "not whole", "no replay", "other server", "switch", "damaged", "unknown"]
+Cause = Literal[
+    "purged", "reset", "not whole", "no replay", "silent", "other server", "switch", "damaged", "unknown"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,13 +54,15 @@ class Window:
 class LiveLog:
     """The server's own log at the time of the look: of which log it is ("": none that a backup holds), where
     it begins, and what keeps it from being read behind the newest backup ("": nothing that was seen).
-    `stops`: what is behind that and cannot be replayed. `broken`: why it may hold two histories, a clause."""
+    `stops`: what is behind that and cannot be replayed. `broken`: why it may hold two histories, a clause.
+    `silent`: of which time behind the newest backup it does not show what was committed."""
 
     log_id: str
     first: str
     damage: str = ""
     stops: tuple[Unreplayable, ...] = ()
     broken: str = ""
+    silent: Silence | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,13 +151,19 @@ class _Piece:
     """The first behind the base at which its log was not whole."""
     stop: Unreplayable | None = None
     """The first behind the base that cannot be replayed."""
+    silent: Silence | None = None
+    """Why it ends where it does, if that is why."""
 
 
 def recovery_window(backups: Sequence[Backup], live: LiveLog | None, now: datetime) -> RecoveryWindow:
     """Tell what can be reached with these backups, and with the live log if it was looked at."""
     coverage = Coverage(finished(backups))
     pieces = sorted(
-        (_piece(base, coverage, live, now) for base in finished(moment_bases(backups))),
+        (
+            part
+            for base in finished(moment_bases(backups))
+            for part in _parts(_piece(base, coverage, live, now), backups, live)
+        ),
         key=lambda p: (p.after, p.base.createtxg),
     )
     ranges: list[Range] = []
@@ -197,8 +208,29 @@ def _piece(base: FinishedBackup, coverage: Coverage, live: LiveLog | None, now: 
     return _Piece(base.as_of, to, backup, holder, continued, broken)
 
 
+def _parts(piece: _Piece, backups: Sequence[Backup], live: LiveLog | None) -> list[_Piece]:
+    """The same without what lies in a silence of the log."""
+    silences = list(silences_behind(piece.base, backups))
+    if piece.live and live and live.silent:
+        silences.append(live.silent)
+    parts = [piece]
+    for silent in sorted(set(silences), key=lambda s: s.after):
+        last = parts[-1]
+        if silent.to <= last.after or silent.after >= last.to:
+            continue
+        first = replace(last, to=max(last.after, silent.after), live=False, stop=None, silent=silent)
+        rest = [replace(last, after=silent.to)] if silent.to < last.to else []
+        parts[-1:] = [first, *rest]
+    return parts
+
+
 def _gap(before: _Piece, to: datetime, newer: Backup) -> Gap:
     record = newer.record
+    if before.silent:
+        older = before.base.name
+        return Gap(
+            after=before.to, to=to, cause="silent", older=older, newer=newer.name, why=before.silent.told
+        )
     if before.stop:
         why = _unreplayable(before.stop)
         older = before.base.name
@@ -219,6 +251,9 @@ def _unreplayable(stop: Unreplayable) -> str:
 
 
 def _tail(before: _Piece, live: LiveLog, now: datetime) -> Gap:
+    if before.silent:
+        why, older = before.silent.told, before.base.name
+        return Gap(after=before.to, to=now, cause="silent", older=older, newer="", why=why)
     if before.stop:
         why = f"{_unreplayable(before.stop)}, and there is no backup behind it yet: zbackup snapshot"
         return Gap(after=before.to, to=now, cause="no replay", older=before.base.name, newer="", why=why)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.samples import PLAIN
 from zbackup.engines.mysql.clone.clone_server import CloneServer
-from zbackup.engines.mysql.clone.outside_directories import MOST, make_room, mentioned, shown
+from zbackup.engines.mysql.clone.outside_directories import MOST, make_room, mentioned, shown, why_not
 from zbackup.model.recovery import Files
 from zbackup.model.relocation import Relocation
 
@@ -91,3 +91,36 @@ def test_the_directory_is_the_server_s(tmp_path: Path, flavor: str) -> None:
     make_room(tmp_path, [f"/somewhere/{flavor}"], [], (os.geteuid(), os.getegid()))
     ((own, place),) = shown(tmp_path)
     assert Path(own).is_dir() and place == f"/somewhere/{flavor}"
+
+
+def test_rooms_of_before_are_kept(tmp_path: Path) -> None:
+    """A clone's server is started many times."""
+    owner = os.geteuid(), os.getegid()
+    for wanted in (["/one"], ["/two", "/one"], ["/two"]):
+        make_room(tmp_path, wanted, [], owner)
+    assert [place for _, place in shown(tmp_path)] == ["/one", "/two"]
+
+
+def test_where_the_original_looks_for_tables_the_clone_finds_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That the server is told to look there makes a directory none that it needs."""
+    monkeypatch.setattr(CloneServer, "owner", property(lambda _: (os.geteuid(), os.getegid())))
+    searched = "/data/own;/srv/far;/srv/far/./below/;relative;/usr/lib"
+    record = replace(PLAIN, server={"innodb_directories": searched})
+    where = Relocation((("/data", str(tmp_path / "0")),))
+    files = Files(record=record, where=where, home=tmp_path / "home", run=tmp_path / "run", hide=())
+    clone = CloneServer(flavor="mysql", program=("/srv/bin/mysqld",), files=files, memory=1, workers=1)
+    clone.make_room()
+    clone.make_room_outside(["/srv/far/x"])
+    assert [place for _, place in shown(files.home)] == ["/srv/far", "/srv/far/below", "/srv/far/x"]
+
+
+@pytest.mark.parametrize("path", ["/usr/x", "/run/x", "/tmp", "/var", "/proc"])
+def test_where_no_table_can_be_is_told(path: str) -> None:
+    assert why_not(path, ["/var/lib/mysql"]).startswith(f"it makes a table in {path}, where")
+
+
+@pytest.mark.parametrize("path", ["/srv/far", "/var/lib/mysql/x", "/tmp/x"])
+def test_where_one_can_be_is_not(path: str) -> None:
+    assert why_not(path, ["/var/lib/mysql"]) == ""

@@ -1,7 +1,5 @@
 """The lexer of SQL, and the quoting that it undoes."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -106,12 +104,8 @@ def test_a_name_that_no_server_has_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("piece", ["'", "`", "/*", "/*!", "$a$", "'\\", "--", "*/", '"'])
-def test_the_time_grows_with_the_text_and_no_faster(piece: str) -> None:
-    def seconds(times: int) -> float:
-        began = time.perf_counter()
-        for _ in tokens(piece * times + " " + "a" * times, dollar_quotes=True):
-            pass
-        return time.perf_counter() - began
-
-    seconds(1000)
-    assert seconds(60_000) < 80 * max(seconds(3000), 0.002)
+def test_a_long_statement_is_read_once(piece: str) -> None:
+    """To look at the rest again behind each piece would take hours: 10^10 steps and more."""
+    count = 200_000
+    found = tokens(piece * count + " " + "a" * count, dollar_quotes=True)
+    assert sum(len(token.text) for token in found) > 0

@@ -14,6 +14,7 @@ from zbackup.model.log import LogDamage, LogSpan
 from zbackup.model.record import Record
 from zbackup.model.recovery import Reach, ReplayRange
 from zbackup.model.relocation import Relocation
+from zbackup.model.silence import Silence
 from zbackup.model.target import Stop
 from zbackup.model.unreplayable import Unreplayable
 
@@ -68,6 +69,10 @@ class MongoLogReader:
     ) -> tuple[Unreplayable, ...]:
         """None: an oplog has no statements."""
         return ()
+
+    def silence(self, end: Record, log: BackupFiles) -> Silence | None:
+        """None: what was rolled back is of another term."""
+        return None
 
     def written(self, position: str) -> datetime | None:
         """Take the time from the position's seconds: they are the primary's clock."""

@@ -16,21 +16,21 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Final
 
-from zbackup.engines.mysql.binlog.events import FIRST_EVENT, FLAG_IN_USE, FLAGS_AT
+from zbackup.engines.mysql.binlog.events import FIRST_EVENT
 from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import moment, opened_live
+from zbackup.engines.mysql.binlog.same_log import file_head, without_flag
 from zbackup.engines.mysql.binlog.scan import Scanner
 from zbackup.engines.mysql.plain_log.plain_log import PLAIN_LOG, PlainLog, require_current
 from zbackup.engines.mysql.recovery.covered_log import covered_files, unbroken
-from zbackup.model.archive import TAIL, ArchivedFile, head_hash, server_key, tail_hash
+from zbackup.model.archive import TAIL, ArchivedFile, tail_hash
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import VerificationFailed, ZbackupError
 from zbackup.model.record import Record
 from zbackup.model.written_log import LogBytes, WrittenFile
 from zbackup.proc import secure_files
 
-_IN_USE_AT: Final = FIRST_EVENT + FLAGS_AT
 _MOST_KNOWN: Final = 10_000
 """Files whose ends are remembered; more are read again."""
 
@@ -107,10 +107,10 @@ class MysqlLogFollower:
         record = live.record
         with secure_files.open_regular(path) as descriptor, opened_live(path) as scanner:
             identity = _identity(descriptor)
-            head = _head(scanner, record.server_uuid)
+            head = file_head(scanner, record.server_uuid)
             if not _is_still(path, identity):
                 raise VerificationFailed(f"{path} was replaced while it was read: it is read again")
-            if head is None:
+            if not head:
                 return None
             end, committed = self._whole(path, identity, head, scanner)
             os.fdatasync(descriptor.fileno())
@@ -252,10 +252,10 @@ def _is_finished(files: dict[int, Path], number: int, following: Path) -> bool:
         return True
     try:
         with opened_live(after) as one, opened_live(following) as other:
-            heads = _head(one, ""), _head(other, "")
+            heads = file_head(one, ""), file_head(other, "")
     except (ZbackupError, OSError):
         return False
-    return heads[0] is not None and heads[0] == heads[1]
+    return heads[0] != "" and heads[0] == heads[1]
 
 
 def _compared(found: Sequence[WrittenFile], archived: Sequence[ArchivedFile]) -> Iterator[WrittenFile]:
@@ -287,7 +287,7 @@ def _is_same(path: Path, known: ArchivedFile, server: str) -> bool:
     if secure_files.size(path) < known.size:
         return False
     with opened_live(path) as scanner:
-        if _head(scanner, server) != known.file.head:
+        if file_head(scanner, server) != known.file.head:
             return False
     return _tail(path, known.size) == known.last.tail
 
@@ -297,22 +297,10 @@ def _tail(path: Path, end: int) -> str:
         return tail_hash(_masked(file, max(0, end - TAIL), end))
 
 
-def _head(scanner: Scanner, server: str) -> str | None:
-    end = scanner.head_end()
-    return head_hash(server_key(server), _without_flag(scanner.beginning(end), 0)) if end else None
-
-
 def _masked(file: IO[bytes], begin: int, end: int) -> bytes:
     """Return these bytes as the archive has them: as they are, but for the flag "in use"."""
     file.seek(begin)
-    return _without_flag(file.read(end - begin), begin)
-
-
-def _without_flag(data: bytes, begin: int) -> bytes:
-    at = _IN_USE_AT - begin
-    if not 0 <= at < len(data) or not data[at] & FLAG_IN_USE:
-        return data
-    return b"".join((data[:at], bytes((data[at] & ~FLAG_IN_USE,)), data[at + 1 :]))
+    return without_flag(file.read(end - begin), begin)
 
 
 def _identity(file: IO[bytes]) -> tuple[int, int]:

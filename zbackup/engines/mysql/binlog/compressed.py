@@ -11,7 +11,7 @@ from typing import Final
 
 import zstandard
 
-from zbackup.engines.mysql.binlog.events import HEADER_SIZE, SHAPE
+from zbackup.engines.mysql.binlog.events import HEADER_SIZE, SHAPE, Buffer
 
 CHUNK: Final = 1 << 20
 LARGEST: Final = 1 << 30
@@ -25,8 +25,15 @@ _ZSTD, _NONE = 0, 255
 _WIDTHS: Final = {252: 2, 253: 3, 254: 8}
 
 QUERY_COMPRESSED: Final = 165
+COMPRESSED_TEXT: Final = bytes([QUERY_COMPRESSED])
 ROWS_COMPRESSED: Final = {166: 23, 167: 24, 168: 25, 169: 30, 170: 31, 171: 32}
 """MariaDB's compressed row events, and the types that they have when they are not compressed."""
+
+
+def hides_text(data: Buffer, begin: int, end: int) -> bool:
+    """Tell whether a transaction of MariaDB has compressed statements: their headers begin with these bytes,
+    the type and the server's id."""
+    return data.find(COMPRESSED_TEXT + data[begin + 5 : begin + 9], begin, end) >= 0
 
 
 def inner_events(body: bytes, most: int = LARGEST + HEADER_SIZE) -> Iterator[bytes]:

@@ -6,12 +6,17 @@ from struct import Struct
 from typing import Final
 
 from zbackup.engines.mysql.binlog import events
-from zbackup.engines.mysql.binlog.compressed import QUERY_COMPRESSED, inner_events, uncompress
-from zbackup.engines.mysql.binlog.errors import BinlogDamaged
+from zbackup.engines.mysql.binlog.compressed import (
+    QUERY_COMPRESSED,
+    inner_events,
+    record_size,
+    uncompress,
+)
 from zbackup.engines.mysql.binlog.events import (
     DELETES,
     HEADER_SIZE,
     INSERTS,
+    MARIADB_GTID,
     QUERY,
     SHAPE,
     TABLE_MAP,
@@ -20,11 +25,14 @@ from zbackup.engines.mysql.binlog.events import (
     XA_PREPARE,
     Buffer,
 )
+from zbackup.engines.mysql.binlog.gtid import only_tries
 from zbackup.engines.mysql.binlog.needs import Need, needs_of
 from zbackup.engines.mysql.binlog.query_status import QueryStatus, read_status
-from zbackup.engines.mysql.binlog.statement import LONGEST, read_statement
+from zbackup.engines.mysql.binlog.scan import Scanner
 from zbackup.engines.mysql.binlog.table_map import read_name
+from zbackup.engines.mysql.binlog.temporary_tables import OF_ONE_THREAD, follow, hides, real_tables
 from zbackup.engines.mysql.binlog.unreplayable import why_unreplayable
+from zbackup.engines.mysql.sql.grammar import CutOff, Statement
 from zbackup.engines.mysql.sql.shown import LONGEST as _SHOWN
 from zbackup.engines.mysql.sql.shown import shown
 from zbackup.model.log import Transaction
@@ -57,12 +65,18 @@ _PLAIN: Final = frozenset({*events.BEGINS, events.XID, events.INTVAR, events.RAN
 _FRAME: Final = (b"BEGIN", b"COMMIT")
 _LONGEST_FRAME: Final = max(map(len, _FRAME))
 _UNTOLD: Final = ("BEGIN", "SAVEPOINT", "ROLLBACK", "COMMIT")
-_LOOKED_AT: Final = 4 * LONGEST
-"""Bytes of a compressed event that are read: rows are not, and what is in front of a statement is shorter."""
+_WINDOW: Final = 1 << 16
+"""Bytes of a statement that are looked at first: a change of rows names its tables at its beginning."""
+_LOOKED_AT: Final = 4 * _WINDOW
+"""Bytes of a compressed event that are read: rows are not, and statements are not compressed so."""
 
 _MOST_NAMES: Final = 65_536
 _names: dict[bytes, str] = {}
 """The names of tables as they stand in table map events that were sound."""
+
+
+OpenTables = Callable[[int], set[str]]
+"""Tells the temporary tables of a thread that were open before a transaction."""
 
 
 class Contents:
@@ -70,6 +84,9 @@ class Contents:
     bare."""
 
     user = stops = ""
+    mysql = only_tries = False
+    """`only_tries`: what it says has begun, or was rolled back."""
+    temporary: OpenTables | None = None
     said: tuple[tuple[str, QueryStatus | None], ...] = ()
     """Statements, each with the mode of its session; None where that is not known."""
     frame: bytes = b""
@@ -77,6 +94,8 @@ class Contents:
     thread = events = 0
     by_text = prepared = False
     renames: tuple[tuple[str, str], ...] = ()
+    replaced: tuple[str, ...] = ()
+    no_tables: tuple[str, ...] = ()
     needs: tuple[Need, ...] = ()
     annotated: tuple[tuple[Buffer, int, int], ...] = ()
     """Positions of texts that are only read if the transaction is shown."""
@@ -84,6 +103,8 @@ class Contents:
     def __init__(self) -> None:
         self.tables: dict[str, int] = {}
         self.maps: dict[bytes, str] = {}
+        self.followed: list[Statement] = []
+        """What changed the temporary tables of its thread."""
 
     def entry(self, transaction: Transaction, size: int) -> LogEntry:
         """Convert to the model's types."""
@@ -104,6 +125,8 @@ class Contents:
             prepared=self.prepared,
             stops_replay=self.stops,
             renames=self.renames,
+            replaced=self.replaced,
+            no_tables=self.no_tables,
         )
 
     @property
@@ -135,19 +158,20 @@ def kinds_of(mask: int) -> tuple[Kind, ...]:
     return _KINDS_OF[mask]
 
 
-def read_contents(
-    data: Buffer, span: tuple[int, int], trailer: int, damaged: Callable[[int, str], BinlogDamaged]
-) -> Contents:
-    """Look into the transaction between two offsets; `trailer` is how long events' checksums are.
+def read_contents(scanner: Scanner, span: tuple[int, int], temporary: OpenTables | None = None) -> Contents:
+    """Look into the transaction between two offsets.
 
-    Only events whose contents count are proven by their checksums here. Raise what `damaged` makes of an
-    offset and a text when the transaction cannot be understood.
+    Without `temporary` what is done to a temporary table counts for a table of its name. Only events whose
+    contents count are proven by their checksums here. Raise BinlogDamaged when the transaction cannot be
+    understood.
     """
     found = Contents()
+    found.mysql = not scanner.is_mariadb
+    found.temporary = temporary
     try:
-        _walk(found, data, *span, trailer)
+        _walk(found, scanner.data, *span, scanner.trailer)
     except (ValueError, LookupError, struct.error) as wrong:
-        raise damaged(span[0], f"its transaction cannot be read: {wrong}") from None
+        raise scanner.damaged(span[0], f"its transaction cannot be read: {wrong}") from None
     return found
 
 
@@ -195,6 +219,10 @@ def _require_sound(data: Buffer, event: tuple[int, int], trailer: int) -> None:
         raise ValueError("an event's checksum is wrong")
 
 
+def _opening(found: Contents, data: Buffer, event: tuple[int, int], trailer: int) -> None:
+    found.only_tries = only_tries(data[event[0] : event[1] - trailer])
+
+
 def _query(found: Contents, data: Buffer, event: tuple[int, int], trailer: int) -> None:
     body, end = event[0] + HEADER_SIZE, event[1] - trailer
     thread, schema, status = _QUERY_HEAD.unpack_from(data, body)
@@ -205,14 +233,17 @@ def _query(found: Contents, data: Buffer, event: tuple[int, int], trailer: int) 
         found.frame = data[body + _QUERY_FIXED : body + _QUERY_FIXED + status]
         return
     _require_sound(data, event, trailer)
-    _statement(found, data[body : min(end, text + LONGEST)], data[text : min(end, text + LONGEST)])
+    alone = bool(data[event[0] + events.FLAGS_AT] & OF_ONE_THREAD)
+    _statement(found, data[body:text], alone, end - text, lambda most: data[text : min(end, text + most)])
 
 
 def _query_compressed(found: Contents, data: Buffer, event: tuple[int, int], trailer: int) -> None:
     _require_sound(data, event, trailer)
     body = data[event[0] + HEADER_SIZE : event[1] - trailer]
     found.thread = found.thread or _QUERY_HEAD.unpack_from(body)[0]
-    _statement(found, body, uncompress(body[events.text_at(body) :], LONGEST))
+    alone, at = bool(data[event[0] + events.FLAGS_AT] & OF_ONE_THREAD), events.text_at(body)
+    record = body[at:]
+    _statement(found, body[:at], alone, record_size(record), lambda most: uncompress(record, most))
 
 
 def _load(found: Contents, data: Buffer, event: tuple[int, int], trailer: int) -> None:
@@ -221,30 +252,52 @@ def _load(found: Contents, data: Buffer, event: tuple[int, int], trailer: int) -
     body = data[event[0] + HEADER_SIZE : event[1] - trailer]
     found.thread = found.thread or _QUERY_HEAD.unpack_from(body)[0]
     body = body[:_QUERY_FIXED] + body[_QUERY_FIXED + _LOAD_FIXED :]
-    _statement(found, body, body[events.text_at(body) :][:LONGEST])
+    alone, at = bool(data[event[0] + events.FLAGS_AT] & OF_ONE_THREAD), events.text_at(body)
+    _statement(found, body[:at], alone, len(body) - at, lambda most: body[at : at + most])
 
 
-def _statement(found: Contents, body: bytes, said: bytes) -> None:
-    """Take in the statement `said` of a query event's body."""
-    _, schema, status = _QUERY_HEAD.unpack_from(body)
-    variables = body[_QUERY_FIXED : _QUERY_FIXED + status]
-    name = body[_QUERY_FIXED + status : _QUERY_FIXED + status + schema].decode("utf-8", "replace")
+def _statement(found: Contents, head: bytes, alone: bool, size: int, said: Callable[[int], bytes]) -> None:
+    """Take in a statement of `size` bytes, of which `said` tells the first ones; `head` is in front of it.
+    `alone`: it is logged as of one thread alone."""
+    thread, schema, status = _QUERY_HEAD.unpack_from(head)
+    variables = head[_QUERY_FIXED : _QUERY_FIXED + status]
+    name = head[_QUERY_FIXED + status : _QUERY_FIXED + status + schema].decode("utf-8", "replace")
     told = read_status(variables) if variables else QueryStatus()
-    text = told.decode(said)
+    cut = size > _WINDOW
+    text = told.decode(said(_WINDOW), cut=cut)
+    try:
+        statement = told.read(text, name, mysql=found.mysql, cut=cut)
+    except CutOff:
+        text = told.decode(said(size))
+        statement = told.read(text, name, mysql=found.mysql)
     found.user = found.user or told.user
-    statement = read_statement(
-        text, name, ansi_quotes=told.ansi_quotes, backslash_escapes=told.backslash_escapes
-    )
     if statement.verb in _UNTOLD or text.startswith(("XA START", "XA END")):
         return
     found.by_text = found.by_text or statement.rows
-    for table, kinds in statement.tables.items():
-        found.tables[table] = found.tables.get(table, 0) | sum(_MASKS[kind] for kind in kinds)
-    if statement.renames:
-        found.renames += tuple(statement.renames)
+    if not found.only_tries:
+        _tables(found, statement, thread, alone=alone)
     found.stops = found.stops or why_unreplayable(statement)
     found.needs += needs_of(statement, substitutes=told.substitutes)
     found.say(text, told if variables else None)
+
+
+def _tables(found: Contents, statement: Statement, thread: int, *, alone: bool) -> None:
+    """Note what a statement does to tables that are not temporary."""
+    tables = {} if statement.temporary else statement.tables
+    if alone and found.temporary:
+        if hides(statement):
+            open_ = found.temporary(thread)
+            for earlier in found.followed:
+                follow(open_, earlier)
+            tables = real_tables(statement, open_)
+        found.followed.append(statement)
+    for table, kinds in tables.items():
+        found.tables[table] = found.tables.get(table, 0) | sum(_MASKS[kind] for kind in kinds)
+    found.renames += tuple(pair for pair in statement.renames if pair[0] in tables)
+    if statement.replaces:
+        found.replaced += tuple(tables)
+    if not statement.of_tables:
+        found.no_tables += tuple(tables)
 
 
 def _rows_query(found: Contents, data: Buffer, event: tuple[int, int], trailer: int) -> None:
@@ -278,6 +331,7 @@ _READ: Final[dict[int, Callable[[Contents, Buffer, tuple[int, int], int], None]]
     _EXECUTE_LOAD_QUERY: _load,
     events.ROWS_QUERY: _rows_query,
     events.ANNOTATE_ROWS: _annotation,
+    MARIADB_GTID: _opening,
     XA_PREPARE: _prepare,
     TRANSACTION_PAYLOAD: _payload,
 }

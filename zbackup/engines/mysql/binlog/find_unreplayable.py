@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from zbackup.engines.mysql.binlog.compressed import hides_text
 from zbackup.engines.mysql.binlog.contents import read_contents
 from zbackup.engines.mysql.binlog.errors import BinlogDamaged, BinlogEncrypted
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT, Buffer
@@ -14,7 +15,6 @@ from zbackup.engines.mysql.binlog.needs import WORDS, Need
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import describe, opened
 from zbackup.engines.mysql.binlog.scan import Scanner
-from zbackup.engines.mysql.binlog.search_by_filter import hides_text, is_mariadb
 from zbackup.engines.mysql.binlog.unreplayable import STOP_WORD
 from zbackup.engines.mysql.binlog.word_finder import WordFinder
 from zbackup.model.log import Transaction
@@ -127,7 +127,7 @@ def _stops_in(path: Path, scanner: Scanner, begin: int, memory: SeenStops) -> li
     data, known = scanner.data, memory.known(path, scanner.data, begin)
     finder = WordFinder(data, _WORDS)
     stops = list(known.stops)
-    if not is_mariadb(scanner) and finder.at(known.searched) > len(data):
+    if not scanner.is_mariadb and finder.at(known.searched) > len(data):
         searched = max(known.searched, len(data) - max(map(len, _WORDS)) + 1)
         memory.learn(path, replace(known, searched=searched))
     else:
@@ -139,10 +139,10 @@ def _stops_in(path: Path, scanner: Scanner, begin: int, memory: SeenStops) -> li
 
 
 def _walk(path: Path, scanner: Scanner, start: int, finder: WordFinder, stops: list[_Stop]) -> None:
-    mariadb = is_mariadb(scanner)
+    mariadb = scanner.is_mariadb
     for begin, end, committed in scanner.spans(start):
         if finder.at(begin) < end or (mariadb and hides_text(scanner.data, begin, end)):
-            contents = read_contents(scanner.data, (begin, end), scanner.trailer, scanner.damaged)
+            contents = read_contents(scanner, (begin, end))
             if contents.stops or contents.needs:
                 subject = describe(path, scanner, (begin, end, committed)).described()
                 stops.append(_Stop(subject, contents.stops, contents.needs))

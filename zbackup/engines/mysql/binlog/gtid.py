@@ -17,6 +17,9 @@ _ORIGINAL_FOLLOWS: Final = 1 << 55
 _TIME: Final = _ORIGINAL_FOLLOWS - 1
 _MARIADB: Final = Struct("<5x I 10x Q I B")
 _MARIADB_OPENS: Final = Struct("<I 27x B")
+_COMMIT_ID, _DDL, _XA = 2, 32, 64 | 128
+_COMMIT_ID_SIZE: Final = 8
+_START_ALTER, _ROLLBACK_ALTER = 2, 8
 _SHORTEST_PREFIX: Final = 251
 _WIDTHS: Final = {252: 2, 253: 3, 254: 8}
 
@@ -63,6 +66,20 @@ def read_opening(kind: int, event: bytes) -> Opening:
     if length >= _SHORTEST_PREFIX:
         length = int.from_bytes(event[at + 1 : at + 1 + _WIDTHS[length]], "little")
     return committed or _header_time(event), length, None
+
+
+def only_tries(event: bytes) -> bool:
+    """Tell whether a GTID event of MariaDB opens an ALTER TABLE that has only begun, or was rolled back.
+
+    With binlog_alter_two_phase the statement is logged when it begins and again when it ends, by COMMIT ALTER
+    or ROLLBACK ALTER with the number of the former (log_event.h, Gtid_log_event, flags_extra).
+    """
+    at = events.MARIADB_FLAGS_AT
+    flags, at = event[at], at + 1
+    if not flags & _DDL or flags & _XA:
+        return False
+    at += _COMMIT_ID_SIZE if flags & _COMMIT_ID else 0
+    return at < len(event) and bool(event[at] & (_START_ALTER | _ROLLBACK_ALTER))
 
 
 def read_gtid(kind: int, event: bytes) -> str:

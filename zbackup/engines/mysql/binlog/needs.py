@@ -8,12 +8,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from zbackup.engines.mysql.binlog.statement import Statement, Token
+from zbackup.engines.mysql.sql.grammar import Statement
+from zbackup.engines.mysql.sql.lexer import Token, string_value
 
 LIBRARY: Final = "library"
-Kind = Literal["storage engine", "authentication plugin", "full-text parser", "library"]
+DIRECTORY: Final = "directory"
+Kind = Literal["storage engine", "authentication plugin", "full-text parser", "library", "directory"]
 
-WORDS: Final = (b"soname", b"engine", b"identified", b"parser")
+WORDS: Final = (b"soname", b"engine", b"identified", b"parser", b"directory")
 """One of them is in every such statement, in letters of any case."""
 
 _EVERYWHERE: Final = frozenset({"innodb", "myisam", "mrg_myisam", "memory", "csv", "aria"})
@@ -25,16 +27,13 @@ _OTHER_NAMES: Final = frozenset({"innobase", "merge", "heap", "maria", "default"
 _ALIASES: Final = {"ndb": "ndbcluster"}
 """Other names of engines that not each server has (sys_table_aliases there)."""
 
-_BEFORE_OBJECT: Final = frozenset(
-    {"OR", "REPLACE", "TEMPORARY", "ONLINE", "OFFLINE", "IGNORE", "UNIQUE", "FULLTEXT", "SPATIAL"}
-)
 _QUERY: Final = frozenset({"SELECT", "AS"})
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One thing that a server must have: a plugin of that name, in small letters, or a file in its plugin
-    directory."""
+    """One thing that a server must have: a plugin of that name, in small letters, a file in its plugin
+    directory, or a directory to make a table in, by its absolute path."""
 
     what: Kind
     name: str
@@ -42,26 +41,34 @@ class Need:
 
 def needs_of(statement: Statement, *, substitutes: bool) -> tuple[Need, ...]:
     """Tell what it needs. `substitutes`: where an engine is not there, the server takes its own default."""
-    tokens = statement.tokens
-    words = [token.word for token in tokens]
     if statement.verb not in ("CREATE", "ALTER", "GRANT"):
         return ()
-    at = next((n for n in range(1, len(words)) if words[n] not in _BEFORE_OBJECT), len(words))
-    kind = words[at] if at < len(words) else ""
-    if kind in ("FUNCTION", "AGGREGATE"):
+    tokens, words = statement.tokens, statement.words
+    if statement.kind == "FUNCTION":
         return tuple(_libraries(tokens, words))
-    if kind == "USER" or statement.verb == "GRANT":
+    if statement.kind == "USER" or statement.verb == "GRANT":
         return tuple(_logins(tokens, words))
-    found = list(_parsers(tokens, words)) if kind in ("TABLE", "INDEX") else []
-    if kind in ("TABLE", "SEQUENCE") and not substitutes:
+    found = list(_parsers(tokens, words)) if statement.kind in ("TABLE", "INDEX") else []
+    if statement.kind in ("TABLE", "SEQUENCE") and not substitutes:
         found += _engines(tokens, words)
+    if statement.kind == "TABLE":
+        found += _directories(tokens, words)
     return tuple(found)
+
+
+def _directories(tokens: Sequence[Token], words: Sequence[str]) -> Iterator[Need]:
+    """Of the table, and of its partitions."""
+    for at in range(1, len(words)):
+        if words[at] == "DIRECTORY" and words[at - 1] in ("DATA", "INDEX"):
+            behind = [token for token in tokens[at + 1 : at + 3] if token.text != "="][:1]
+            if behind and behind[0].kind == "string" and (path := string_value(behind[0])).startswith("/"):
+                yield Need(DIRECTORY, path)
 
 
 def _libraries(tokens: Sequence[Token], words: Sequence[str]) -> Iterator[Need]:
     for at in range(2, len(words) - 1):
-        if words[at] == "SONAME" and words[at - 2] == "RETURNS" and words[at + 1] == "'":
-            yield Need(LIBRARY, tokens[at + 1].text)
+        if words[at] == "SONAME" and words[at - 2] == "RETURNS" and tokens[at + 1].kind == "string":
+            yield Need(LIBRARY, string_value(tokens[at + 1]))
             return
 
 
@@ -98,4 +105,4 @@ def _engines(tokens: Sequence[Token], words: Sequence[str]) -> Iterator[Need]:
 
 def _name(token: Token) -> str:
     """A plugin's name, as an identifier or in quotes."""
-    return (token.name or token.text).lower()
+    return (string_value(token) if token.kind == "string" else token.name).lower()

@@ -5,13 +5,17 @@ variables stand in any order, each with a length of its own, and newer servers a
 first that is not known.
 """
 
+from codecs import getincrementaldecoder
 from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
+from zbackup.engines.mysql.sql.grammar import Statement, read_statement
+
 _LENGTHS: Final = {0: 4, 1: 8, 3: 4, 4: 6, 7: 2, 8: 2, 9: 8, 10: 4, 13: 3, 16: 1, 17: 8, 18: 2, 19: 1, 20: 1,
                    128: 3, 129: 8}  # fmt: skip
 _CLIENT: Final = 4
+_UTF_8: Final = getincrementaldecoder("utf-8")
 _SQL_MODE, _CATALOG, _TIME_ZONE, _CATALOG_PLAIN, _INVOKER, _UPDATED = 1, 2, 5, 6, 11, 12
 _ANSI_QUOTES: Final = 4
 _NO_BACKSLASH_ESCAPES: Final = 1 << 20
@@ -67,12 +71,26 @@ class QueryStatus:
     codec: str = ""
     substitutes: bool = True
 
-    def decode(self, said: bytes) -> str:
-        """The text of a statement. A server may write one of its own in UTF-8, whatever the session's is."""
+    def decode(self, said: bytes, *, cut: bool = False) -> str:
+        """The text of a statement. A server may write one of its own in UTF-8, whatever the session's is.
+
+        `cut`: it is but the beginning, which may end within a letter.
+        """
         try:
-            return said.decode()
+            return _UTF_8().decode(said, final=not cut)
         except UnicodeDecodeError:
-            return said.decode(self.codec or "utf-8", "replace")
+            return getincrementaldecoder(self.codec or "utf-8")("replace").decode(said, final=not cut)
+
+    def read(self, text: str, schema: str, *, mysql: bool, cut: bool = False) -> Statement:
+        """See read_statement."""
+        return read_statement(
+            text,
+            schema,
+            ansi_quotes=self.ansi_quotes,
+            backslash_escapes=self.backslash_escapes,
+            mysql=mysql,
+            cut=cut,
+        )
 
 
 def read_status(variables: bytes) -> QueryStatus:

@@ -5,6 +5,8 @@ from typing import Final
 
 from zbackup.engines.mysql.binlog.errors import DifferentLog
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT, FLAG_IN_USE, FLAGS_AT, HEADER_SIZE, SHAPE
+from zbackup.engines.mysql.binlog.scan import Scanner
+from zbackup.model.archive import head_hash, server_key
 from zbackup.proc import secure_files
 
 HEAD: Final = 4096
@@ -35,6 +37,13 @@ def require_same_log(base_file: Path, source_file: Path, upto: int) -> None:
     tail = max(0, upto - TAIL)
     if _read(base_file, tail, upto) != _read(source_file, tail, upto):
         raise _different(source_file.name, f"the two copies differ before {upto}")
+
+
+def file_head(scanner: Scanner, server: str) -> str:
+    """What tells a file from all others of its name: see LogFileId.head; "" where its beginning is not there
+    yet."""
+    end = scanner.head_end()
+    return head_hash(server_key(server), without_flag(scanner.beginning(end), 0)) if end else ""
 
 
 def head_to_compare(path: Path, upto: int) -> int:

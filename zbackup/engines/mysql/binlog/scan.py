@@ -21,6 +21,7 @@ from zbackup.engines.mysql.binlog.events import (
     XA_PREPARE,
     XID,
     Buffer,
+    Dialect,
     Format,
     Live,
 )
@@ -118,6 +119,11 @@ class Scanner:
         for _ in self.spans():
             pass
         return self._reached
+
+    @property
+    def is_mariadb(self) -> bool:
+        """Tell whether MariaDB wrote the file."""
+        return self.format is not None and self.format.dialect is Dialect.MARIADB
 
     @property
     def trailer(self) -> int:

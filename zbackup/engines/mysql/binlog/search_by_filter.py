@@ -1,10 +1,12 @@
 """Search a log's files for the transactions that did something."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from zbackup.engines.mysql.binlog.compressed import COMPRESSED_TEXT
 from zbackup.engines.mysql.binlog.contents import Contents, kinds_of, read_contents
 from zbackup.engines.mysql.binlog.errors import BinlogDamaged, BinlogEncrypted
 from zbackup.engines.mysql.binlog.events import (
@@ -13,7 +15,6 @@ from zbackup.engines.mysql.binlog.events import (
     MARIADB_STANDALONE,
     SHAPE,
     Buffer,
-    Dialect,
 )
 from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.lost_log import Complete, is_too_old, lost_before
@@ -21,6 +22,7 @@ from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import describe, microseconds, opened
 from zbackup.engines.mysql.binlog.scan import Scanner
 from zbackup.engines.mysql.binlog.span_memory import Span
+from zbackup.engines.mysql.binlog.temporary_tables import OpenTables
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Told, Touched, nobody
 from zbackup.model.table_name import EVERY_TABLE, separated
 from zbackup.proc import secure_files
@@ -31,7 +33,6 @@ TOLD_EVERY: Final = 1 << 22
 NOTHING_KNOWN: Final[Complete] = MappingProxyType({})
 
 _CHUNK: Final = 1 << 20
-_QUERY_COMPRESSED: Final = b"\xa5"
 
 
 def search(
@@ -45,6 +46,7 @@ def search(
     between two, or in front of the first (`wanted.follows`). `told` hears how far the reading is.
     `complete` is what is known of them (see lost_log.Complete).
     """
+    temporary = OpenTables(files)
     after = _still_there(files, LogPosition.parse(wanted.after)) if wanted.after else None
     numbered = list(enumerate(files))
     for number, path in reversed(numbered) if wanted.backwards else numbered:
@@ -57,7 +59,7 @@ def search(
         lacking = lost_before(files, number, wanted, after, complete)
         if not wanted.backwards:
             yield from lacking
-        yield from _search_file(path, wanted, (start, newest), told)
+        yield from _search_file(path, wanted, (start, newest), temporary, told)
         if wanted.backwards:
             yield from lacking
 
@@ -72,7 +74,7 @@ def _still_there(files: Sequence[Path], after: LogPosition) -> LogPosition | Non
 
 
 def _search_file(
-    path: Path, wanted: LogFilter, where: tuple[int, bool], told: Told
+    path: Path, wanted: LogFilter, where: tuple[int, bool], temporary: OpenTables, told: Told
 ) -> Iterator[LogEntry | LogRead]:
     start, newest = where
     size = reached = 0
@@ -81,7 +83,7 @@ def _search_file(
         size = secure_files.size(path)
         with opened(path, size) as scanner:
             try:
-                yield from _search_spans(path, scanner, wanted, start, told)
+                yield from _search_spans(path, scanner, wanted, start, temporary, told)
             finally:
                 reached = max(scanner.reached, start)
         if reached < size and not newest:
@@ -99,9 +101,9 @@ def _search_file(
 
 
 def _search_spans(
-    path: Path, scanner: Scanner, wanted: LogFilter, start: int, told: Told
+    path: Path, scanner: Scanner, wanted: LogFilter, start: int, temporary: OpenTables, told: Told
 ) -> Iterator[LogEntry]:
-    data, trailer = scanner.data, scanner.trailer
+    data = scanner.data
     since = microseconds(wanted.since) if wanted.since else 0
     until = microseconds(wanted.until) if wanted.until else 1 << 63
     may_matter = _Suspicion(scanner, wanted).raised
@@ -113,7 +115,7 @@ def _search_spans(
             told(path.name, begin, len(data))
             next_told = begin + TOLD_EVERY
         if since <= committed < until and may_matter(span):
-            found = read_contents(data, (begin, end), trailer, scanner.damaged)
+            found = read_contents(scanner, (begin, end), partial(temporary.before, path, begin))
             if is_wanted(found):
                 entry = found.entry(describe(path, scanner, span).described(), end - begin)
                 # What is shown is proven as a whole; all else as far as it was looked at.
@@ -155,7 +157,7 @@ class _Suspicion:
         names = {schema if table in ("", EVERY_TABLE) else table for schema, table in pairs}
         self._finders = [Finder(self._data, name.encode()) for name in names]
         self._next = -1
-        self._servers: set[bytes] | None = set() if is_mariadb(scanner) else None
+        self._servers: set[bytes] | None = set() if scanner.is_mariadb else None
         plain = all(name.isascii() and "`" not in name and '"' not in name for name in names)
         self.raised: Callable[[Span], bool] = (
             self._raised if wanted.tables and plain and not wanted.fold else _always
@@ -166,7 +168,7 @@ class _Suspicion:
         data = self._data
         if self._servers is not None and (server := data[begin + 5 : begin + 9]) not in self._servers:
             self._servers.add(server)
-            self._finders.append(Finder(data, _QUERY_COMPRESSED + server))
+            self._finders.append(Finder(data, COMPRESSED_TEXT + server))
             self._next = -1
         if self._next < begin:
             self._next = min(finder.at(begin) for finder in self._finders)
@@ -176,17 +178,6 @@ class _Suspicion:
             return bool(data[begin + MARIADB_FLAGS_AT] & MARIADB_STANDALONE)
         second = begin + SHAPE.unpack_from(data, begin)[1]
         return bool(second + SHAPE.unpack_from(data, second)[1] >= end)
-
-
-def is_mariadb(scanner: Scanner) -> bool:
-    """Tell whether MariaDB wrote the file."""
-    return scanner.format is not None and scanner.format.dialect is Dialect.MARIADB
-
-
-def hides_text(data: Buffer, begin: int, end: int) -> bool:
-    """Tell whether a transaction of MariaDB has compressed statements: their headers begin with these
-    bytes."""
-    return data.find(_QUERY_COMPRESSED + data[begin + 5 : begin + 9], begin, end) >= 0
 
 
 def _always(_: Span) -> bool:

@@ -1,14 +1,15 @@
-"""Find statements in a log that use a temporary table which the server they are replayed on cannot have.
+"""Follow the temporary tables of each session through a log, and find statements that use one which the
+server they are replayed on cannot have.
 
-A session's temporary table is in no backup. Its later statements, where they are logged as text, would hit a
-real table of that name, or none. A server marks what it logs of a session's temporary tables, and of
-CONNECTION_ID(), as of that thread alone (LOG_EVENT_THREAD_SPECIFIC_F; what mysqlbinlog prints
-"pseudo_thread_id" for), and replays statements by their threads' numbers. Those of a server grow until it is
-started again, which ends all sessions.
+A session's temporary table hides the real one of its name. It is in no backup: its later statements, where
+they are logged as text, would hit a real table of that name, or none. A server marks what it logs of a
+session's temporary tables, and of CONNECTION_ID(), as of that thread alone (LOG_EVENT_THREAD_SPECIFIC_F; what
+mysqlbinlog prints "pseudo_thread_id" for), and replays statements by their threads' numbers. Those of a
+server grow until it is started again, which ends all sessions.
 """
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,7 +18,13 @@ from struct import Struct
 from typing import Final
 
 from zbackup.engines.mysql.binlog import events
-from zbackup.engines.mysql.binlog.compressed import QUERY_COMPRESSED, inner_events, uncompress
+from zbackup.engines.mysql.binlog.compressed import (
+    LARGEST,
+    QUERY_COMPRESSED,
+    hides_text,
+    inner_events,
+    uncompress,
+)
 from zbackup.engines.mysql.binlog.events import (
     FIRST_EVENT,
     HEADER_SIZE,
@@ -31,11 +38,17 @@ from zbackup.engines.mysql.binlog.query_status import QueryStatus, read_status
 from zbackup.engines.mysql.binlog.reader import describe, opened
 from zbackup.engines.mysql.binlog.scan import Scanner
 from zbackup.engines.mysql.binlog.span_memory import Span
-from zbackup.engines.mysql.sql.lexer import Token, tokens
+from zbackup.engines.mysql.binlog.word_finder import WordFinder
+from zbackup.engines.mysql.sql.grammar import Kinds, Statement
+from zbackup.model.errors import ZbackupError
 from zbackup.model.log import Transaction
+from zbackup.model.table_name import joined
 from zbackup.model.unreplayable import Unreplayable
+from zbackup.proc import secure_files
 
-_OF_ONE_THREAD: Final = 4
+OF_ONE_THREAD: Final = 4
+"""Flag of an event that is logged as of one thread alone. MariaDB sets it for every DROP TABLE, too."""
+
 _HEAD: Final = Struct("<4x B 4x I 4x H")
 _QUERY_HEAD: Final = Struct("<I 4x B 2x H")
 _QUERY_FIXED: Final = 13
@@ -47,78 +60,135 @@ _CREATED: Final = slice(FIRST_EVENT + HEADER_SIZE + 52, FIRST_EVENT + HEADER_SIZ
 _LONGEST: Final = 1 << 16
 _FRAME: Final = frozenset({"BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "XA", "RELEASE"})
 _MOST_NAMED: Final = 3
+_WORDS: Final = (b"temporary", b"rename")
+"""One is in every statement that makes, drops or renames a temporary table, in letters of any case."""
 
-Name = tuple[str, str]
-"""A table's schema and name, in small letters."""
+
+def _folded(name: str) -> str:
+    return name.lower()
+
+
+def hides(statement: Statement) -> bool:
+    """Tell whether a statement that is logged as of one thread alone may mean temporary tables by its names.
+
+    A server takes a temporary table out of a DROP TABLE, and logs it as DROP TEMPORARY TABLE.
+    """
+    return statement.verb not in ("CREATE", "DROP") or statement.kind == "INDEX"
+
+
+def real_tables(statement: Statement, temporary: Set[str]) -> dict[str, Kinds]:
+    """Of the tables of such a statement, those that are not `temporary`, as far as it is known to have some.
+
+    What is emptied or altered is one, known or not; unless CONNECTION_ID() is in the statement, for which
+    it is marked, too.
+    """
+    if statement.verb in ("TRUNCATE", "ALTER", "CREATE", "DROP") and "CONNECTION_ID" not in statement.words:
+        return {}
+    return {name: kinds for name, kinds in statement.tables.items() if _folded(name) not in temporary}
+
+
+def follow(there: set[str], statement: Statement) -> None:
+    """Change the temporary tables of a thread as its statement does."""
+    if statement.temporary:
+        names = set(map(_folded, statement.tables))
+        if statement.verb == "DROP":
+            there -= names
+        else:
+            there |= names
+    for old, new in statement.renames:
+        if _folded(old) in there:
+            there.discard(_folded(old))
+            there.add(_folded(new))
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadStatement:
-    """A statement that is logged as of one thread alone: its words, and the tables that it could name."""
+    """A statement that is logged as of one thread alone, with all its tokens."""
 
     thread: int
     schema: str
-    tokens: tuple[Token, ...]
+    statement: Statement
 
-    @property
-    def words(self) -> list[str]:
-        return [token.word for token in self.tokens]
-
-    def names(self, at: int = 0) -> Iterator[Name]:
-        """All that can be a table's name, from a token on."""
-        for here in range(at, len(self.tokens)):
-            name = self.tokens[here].name
-            if not name:
+    def names(self) -> Iterator[str]:
+        """All that can be a table's name, with its schema."""
+        tokens = self.statement.tokens
+        for here, token in enumerate(tokens):
+            if not token.name:
                 continue
-            qualified = here >= 2 and self.tokens[here - 1].text == "." and self.tokens[here - 2].name
-            yield (qualified or self.schema).lower(), name.lower()
-
-    @property
-    def makes(self) -> Name | None:
-        """The temporary table that it makes, or gives another name."""
-        words = self.words
-        if words[:1] == ["ALTER"] and "RENAME" in words:
-            return _last(self.names(words.index("RENAME") + 1), first=words[-2:-1] != ["."])
-        if words[:1] != ["CREATE"] or "TEMPORARY" not in words[:4]:
-            return None
-        at = words.index("TEMPORARY") + 2
-        at += 3 * (words[at : at + 3] == ["IF", "NOT", "EXISTS"])
-        at += 2 * (words[at + 1 : at + 2] == ["."])
-        return next(self.names(at), None)
-
-    @property
-    def drops(self) -> tuple[Name, ...]:
-        """The temporary tables that it drops."""
-        if self.words[:2] != ["DROP", "TEMPORARY"]:
-            return ()
-        return tuple(self.names(2))
-
-
-def _last(names: Iterator[Name], *, first: bool) -> Name | None:
-    found = [name for name in names if name[1] not in ("to", "as")]
-    return (found[0] if first else found[-1]) if found else None
+            qualified = here >= 2 and tokens[here - 1].text == "." and tokens[here - 2].name
+            yield _folded(joined(qualified or self.schema, token.name))
 
 
 @dataclass(slots=True)
 class TemporarySessions:
     """The temporary tables of each thread, as far as they were made in what was read.
 
-    `restarted`: the server was started in what was read, so that no table is older than that.
+    `restarted`: the server was started in what was read, so that no table is older than that. `unexplained`
+    are threads that used one, or CONNECTION_ID(), which no statement of theirs names: a trigger or a function
+    made it.
     """
 
-    open: dict[int, set[Name]] = field(default_factory=dict)
+    open: dict[int, set[str]] = field(default_factory=dict)
     restarted: bool = False
+    unexplained: set[int] = field(default_factory=set)
 
     def forget(self) -> None:
         """The server was started again."""
         self.open.clear()
+        self.unexplained.clear()
         self.restarted = True
 
-    def take(self, statement: ThreadStatement) -> None:
-        there = self.open.setdefault(statement.thread, set())
-        if made := statement.makes:
-            there.add(made)
-        there.difference_update(statement.drops)
+    def take(self, said: ThreadStatement) -> None:
+        there, statement = self.open.setdefault(said.thread, set()), said.statement
+        named = statement.temporary or _drops_real(statement) or "CONNECTION_ID" in statement.words
+        if not named and there.isdisjoint(said.names()):
+            self.unexplained.add(said.thread)
+        follow(there, statement)
+
+
+class OpenTables:
+    """Tells the temporary tables that a thread had at a transaction, by the files of its log.
+
+    They are read as far as they are asked for, and once: a file that makes none is only searched for that.
+    """
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        """`files` are of one log, oldest first."""
+        self._files = files
+        self._beginnings: dict[Path, dict[int, set[str]]] = {}
+        self._sessions = TemporarySessions()
+        self._read_to: LogPosition | None = None
+
+    def before(self, path: Path, offset: int, thread: int) -> set[str]:
+        """The temporary tables of a thread in front of an offset that lies between transactions."""
+        position = LogPosition.of(path.name, offset)
+        if self._read_to is None or self._read_to.file != path.name or position < self._read_to:
+            self._begin(path)
+        assert self._read_to is not None
+        self._read(path, self._read_to, position)
+        self._read_to = position
+        return set(self._sessions.open.get(thread, ()))
+
+    def _begin(self, path: Path) -> None:
+        """Stand at the beginning of a file."""
+        if path not in self._beginnings:
+            self._sessions = TemporarySessions()
+            for each in self._files[: self._files.index(path) + 1]:
+                with suppress(OSError, ZbackupError):
+                    if _begins_with_server(each):
+                        self._sessions.forget()
+                self._beginnings[each] = {n: set(names) for n, names in self._sessions.open.items()}
+                if each != path:
+                    self._read(each, LogPosition.of(each.name, FIRST_EVENT), None)
+        self._sessions = TemporarySessions({n: set(names) for n, names in self._beginnings[path].items()})
+        self._read_to = LogPosition.of(path.name, FIRST_EVENT)
+
+    def _read(self, path: Path, start: LogPosition, end: LogPosition | None) -> None:
+        # What cannot be read is told of where it is searched.
+        with suppress(OSError, ZbackupError):
+            end = end or LogPosition.of(path.name, secure_files.size(path))
+            for statement, _ in _statements([path], start, end, self._sessions, _WORDS):
+                self._sessions.take(statement)
 
 
 def find_foreign(
@@ -186,7 +256,7 @@ def _foreign_statements(
     now = TemporarySessions()
     before: TemporarySessions | None = None
     for statement, subject in _statements(files, *span, now):
-        if statement.makes or (statement.drops and not (drops_fail and "IF" not in statement.words)):
+        if _stands_alone(statement.statement, drops_fail=drops_fail):
             now.take(statement)
             continue
         if before is None and not now.restarted:
@@ -195,6 +265,18 @@ def _foreign_statements(
         if used is not None:
             yield statement.thread, used, subject
         now.take(statement)
+
+
+def _stands_alone(statement: Statement, *, drops_fail: bool) -> bool:
+    """Tell whether a statement needs no temporary table that is there."""
+    if statement.temporary:
+        return not (drops_fail and statement.verb == "DROP" and "IF" not in statement.words)
+    return _drops_real(statement)
+
+
+def _drops_real(statement: Statement) -> bool:
+    """Tell whether it drops no temporary table: those a server logs as DROP TEMPORARY TABLE."""
+    return statement.verb == "DROP" and statement.kind != "INDEX" and not statement.temporary
 
 
 def _foreign(
@@ -210,18 +292,18 @@ def _foreign(
     old = before.open.get(statement.thread, set()) - own
     if used := [name for name in names if name in old]:
         return _shown(used)
-    if own & names.keys() or "CONNECTION_ID" in statement.words:
+    if own & names.keys() or "CONNECTION_ID" in statement.statement.words:
         return None
     if old:
         return _shown(sorted(old))
-    if before.restarted or (newest_thread is not None and statement.thread > newest_thread):
+    if newest_thread is not None and statement.thread > newest_thread:
         return None
-    return ""
+    return None if before.restarted and statement.thread not in before.unexplained else ""
 
 
-def _shown(names: Sequence[Name]) -> str:
+def _shown(names: Sequence[str]) -> str:
     more = len(names) - _MOST_NAMED
-    text = ", ".join(".".join(filter(None, name)) for name in names[:_MOST_NAMED])
+    text = ", ".join(names[:_MOST_NAMED])
     return f"{text} and {more} more" if more > 0 else text
 
 
@@ -236,20 +318,30 @@ def _open_at_end(files: Sequence[Path], end: LogPosition) -> TemporarySessions:
 
 
 def _statements(
-    files: Sequence[Path], start: LogPosition, end: LogPosition, sessions: TemporarySessions
+    files: Sequence[Path],
+    start: LogPosition,
+    end: LogPosition,
+    sessions: TemporarySessions,
+    words: Sequence[bytes] = (),
 ) -> Iterator[tuple[ThreadStatement, Callable[[], Transaction]]]:
-    """The statements of one thread alone between two positions, each with what tells its transaction."""
+    """The statements of one thread alone between two positions, each with what tells its transaction.
+
+    With `words` only transactions that have one of them, or may have.
+    """
     for path in files:
         number = sequence(path.name)
         if not start.sequence <= number <= end.sequence:
             continue
         limit = end.offset if number == end.sequence else None
         with opened(path, limit) as scanner:
-            data = scanner.data
+            data, mariadb = scanner.data, scanner.is_mariadb
             if number > start.sequence and any(data[_CREATED]):
                 sessions.forget()
+            finder = WordFinder(data, words) if words else None
             for span in scanner.spans(start.offset if number == start.sequence else FIRST_EVENT):
-                for statement in _marked(data, span[0], span[1], scanner.trailer):
+                if finder and finder.at(span[0]) >= span[1] and not (mariadb and hides_text(data, *span[:2])):
+                    continue
+                for statement in _marked(data, (span[0], span[1]), scanner.trailer, mysql=not mariadb):
                     yield statement, partial(_transaction, path, scanner, span)
 
 
@@ -264,32 +356,31 @@ def _transaction(path: Path, scanner: Scanner, span: Span) -> Transaction:
     return found
 
 
-def _marked(data: Buffer, at: int, end: int, trailer: int) -> Iterator[ThreadStatement]:
-    unpack = _HEAD.unpack_from
+def _marked(data: Buffer, span: tuple[int, int], trailer: int, *, mysql: bool) -> Iterator[ThreadStatement]:
+    unpack, (at, end) = _HEAD.unpack_from, span
     while at + HEADER_SIZE <= end:
         kind, size, flags = unpack(data, at)
-        if flags & _OF_ONE_THREAD and kind in _QUERIES:
+        if flags & OF_ONE_THREAD and kind in _QUERIES:
             # What cannot be read ends the replay by itself.
             with suppress(ValueError, LookupError, struct.error):
-                if found := _read(kind, data[at + HEADER_SIZE : at + size - trailer]):
+                if found := _read(kind, data[at + HEADER_SIZE : at + size - trailer], mysql=mysql):
                     yield found
         elif kind == TRANSACTION_PAYLOAD:
             with suppress(ValueError, LookupError):
                 for inner in inner_events(data[at + HEADER_SIZE : at + size - trailer], _LONGEST):
-                    yield from _marked(inner, 0, len(inner), 0)
+                    yield from _marked(inner, (0, len(inner)), 0, mysql=mysql)
         at += max(size, HEADER_SIZE)
 
 
-def _read(kind: int, body: bytes) -> ThreadStatement | None:
+def _read(kind: int, body: bytes, *, mysql: bool) -> ThreadStatement | None:
     """None for what only begins or ends a transaction."""
     if kind == _EXECUTE_LOAD_QUERY:
         body = body[:_QUERY_FIXED] + body[_QUERY_FIXED + _LOAD_FIXED :]
     thread, schema, status = _QUERY_HEAD.unpack_from(body)
     said = body[events.text_at(body) :]
-    said = uncompress(said, _LONGEST) if kind == QUERY_COMPRESSED else said[:_LONGEST]
+    said = uncompress(said, LARGEST) if kind == QUERY_COMPRESSED else said
     variables = body[_QUERY_FIXED : _QUERY_FIXED + status]
     told = read_status(variables) if variables else QueryStatus()
     name = body[_QUERY_FIXED + status : _QUERY_FIXED + status + schema].decode("utf-8", "replace")
-    found = tokens(told.decode(said), ansi_quotes=told.ansi_quotes, backslash_escapes=told.backslash_escapes)
-    kept = tuple(token for token in found if token.kind not in ("open", "close"))
-    return None if not kept or kept[0].word in _FRAME else ThreadStatement(thread, name, kept)
+    statement = told.read(told.decode(said), name, mysql=mysql)
+    return None if statement.verb in _FRAME else ThreadStatement(thread, name, statement)

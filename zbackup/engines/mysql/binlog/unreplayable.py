@@ -7,7 +7,8 @@ TABLESPACE Statement"); a name without a directory is in the data directory, whi
 
 from typing import Final
 
-from zbackup.engines.mysql.binlog.statement import Statement
+from zbackup.engines.mysql.sql.grammar import Statement
+from zbackup.engines.mysql.sql.lexer import string_value
 
 STOP_WORD: Final = b"tablespace"
 """It is in every such statement, in letters of any case."""
@@ -18,14 +19,17 @@ _BEFORE_NAME: Final = ("TABLE", "EXISTS", ".")
 
 def why_unreplayable(statement: Statement) -> str:
     """Return why a replay ends at this statement; "" when it does not."""
-    words = [token.word for token in statement.tokens]
-    if statement.verb == "ALTER" and "TABLE" in words[:6]:
+    if statement.verb not in ("CREATE", "ALTER"):
+        return ""
+    words = statement.words
+    if statement.verb == "ALTER" and statement.kind == "TABLE":
         imports = (n for n, word in enumerate(words) if word == "IMPORT" and words[n - 1] not in _BEFORE_NAME)
         if any(_imports_files(words, at + 1) for at in imports):
             return "IMPORT TABLESPACE needs a file that is not in the log"
-    if statement.verb in ("CREATE", "ALTER") and "TABLESPACE" in words[1:3]:
+    if "TABLESPACE" in words[1:3]:
         files = (n + 1 for n, word in enumerate(words) if word == "DATAFILE" and words[n - 1] == "ADD")
-        if any(_is_elsewhere(statement.tokens[at].text) for at in files if at < len(words)):
+        names = [statement.tokens[at] for at in files if at < len(words)]
+        if any(_is_elsewhere(string_value(name)) for name in names if name.kind == "string"):
             return "ADD DATAFILE puts a file outside of the data directory"
     return ""
 

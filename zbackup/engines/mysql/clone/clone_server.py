@@ -16,7 +16,7 @@ from zbackup.engines.mysql.clone.disk_full_guard import killed_when_full
 from zbackup.engines.mysql.clone.error_log_tail import error_log_tail
 from zbackup.engines.mysql.clone.keyring import own_copy
 from zbackup.engines.mysql.clone.recovery_memory import for_crash_recovery
-from zbackup.engines.mysql.clone.server_options import OwnPaths, Shape, arguments
+from zbackup.engines.mysql.clone.server_options import OwnPaths, Shape, arguments, searched_directories
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server.connection import (
     Connection,
@@ -70,13 +70,22 @@ class CloneServer:
         return OwnPaths(home=self.files.home, run=self.files.run)
 
     def make_room(self) -> None:
-        """The directories it needs beside its data, owned by whom it runs as."""
+        """The directories it needs beside its data, owned by whom it runs as.
+
+        Where the original may have made tables since, it finds nothing: a table of its own can have the
+        number of one of those, and it would not start with two files of one number.
+        """
         for directory in (self.own.relay, self.own.scratch, self.own.run):
             secure_files.make_directory(directory, owner=self.owner)
+        members = [original for original, _ in self.files.where.moves]
+        searched = searched_directories(self.flavor, self.files.record.server)
+        self.make_room_outside(outside_directories.beyond(searched, members))
 
     def make_room_outside(self, directories: Sequence[str]) -> None:
-        """The same for what tables were made in elsewhere: see outside."""
-        recorded = self.files.record.server
+        """The same for what tables were made in elsewhere: see outside_directories."""
+        if not directories:
+            return
+        recorded = {**self.files.record.server, "innodb_directories": ""}
         members = [original for original, _ in self.files.where.moves]
         argv = [*self.program, *arguments(self.flavor, recorded, self.own, self._shape(replaying=True))]
         program = map(os.path.realpath, self.program)

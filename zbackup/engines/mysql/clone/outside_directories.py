@@ -7,7 +7,8 @@ the clone's own for each of these, at the very path: the replay goes through, an
 import mmap
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from zbackup.model.errors import Refused
@@ -34,10 +35,16 @@ def mentioned(files: Sequence[Path], members: Sequence[str]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for file in files:
         for text in _in_file(file):
-            path = os.path.normpath(text.decode(errors="surrogateescape"))
-            if len(found) < MOST and not path.startswith("//") and not owner_of(path, members):
-                found[path] = None
+            if len(found) < MOST:
+                found |= dict.fromkeys(beyond([text.decode(errors="surrogateescape")], members))
     return tuple(found)
+
+
+def beyond(paths: Iterable[str], members: Sequence[str]) -> tuple[str, ...]:
+    """Those that are on none of the backup's datasets, in their shortest spelling; at most MOST."""
+    found = (os.path.normpath(path) for path in paths if path.startswith("/"))
+    each = (path for path in found if not path.startswith("//") and not owner_of(path, members))
+    return tuple(islice(each, MOST))
 
 
 def _in_file(file: Path) -> Iterator[bytes]:
@@ -57,17 +64,25 @@ def _in_file(file: Path) -> Iterator[bytes]:
 
 
 def make_room(home: Path, wanted: Sequence[str], needed: Sequence[str], owner: tuple[int, int]) -> None:
-    """A directory of the clone's own for each of these that can be shown to its server.
+    """A directory of the clone's own, beside those there are, for each of these that its server can be shown.
 
     Not shown is one that hides what the server needs, `needed` and what every server does, or that lies
     behind a link of somebody else's: the replay then fails where it comes to the table.
     """
-    every = (*SYSTEM, *KERNEL, *COVERED, str(home), *needed)
-    each = (path for path in wanted if not _hides(path, every) and not _led_astray(path))
-    for number, path in enumerate(each):
+    every, there = (*SYSTEM, *KERNEL, *COVERED, str(home), *needed), [path for _, path in shown(home)]
+    each = (path for path in dict.fromkeys(wanted) if not _hides(path, every) and not _led_astray(path))
+    for number, path in enumerate((path for path in each if path not in there), len(there)):
         directory = _root(home) / str(number)
         secure_files.make_directory(directory, owner=owner)
         secure_files.write_new(directory.with_name(f"{number}.path"), os.fsencode(path), mode=0o644)
+
+
+def why_not(path: str, members: Sequence[str]) -> str:
+    """Why a server on a clone cannot make a table there; "" where it can, as far as that is known before."""
+    needed = (*SYSTEM, *KERNEL, *COVERED, *members)
+    if not any(_hides(each, needed) or _led_astray(each) for each in beyond([path], members)):
+        return ""
+    return f"it makes a table in {path}, where a recovered server can have no directory of its own"
 
 
 def shown(home: Path) -> tuple[tuple[str, str], ...]:

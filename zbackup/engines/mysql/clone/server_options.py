@@ -167,12 +167,17 @@ def arguments(flavor: str, recorded: Mapping[str, str], own: OwnPaths, shape: Sh
         options["log_bin_trust_function_creators"] = "ON"
         if flavor == "mysql":
             options["partial_revokes"] = "ON"
-    searched = (*filter(None, recorded.get("innodb_directories", "").split(";")), *shape.outside)
+    searched = (*searched_directories(flavor, recorded), *shape.outside)
     if searched and flavor == "mysql":
         # Crash recovery asks for files of tables and tablespaces that lie elsewhere before it can read where.
         options["innodb-directories"] = ";".join(dict.fromkeys(searched))
     given = (f"--{name.replace('_', '-')}={value}" for name, value in options.items())
     return ["--no-defaults", *plugins.options(recorded), *_log(recorded), *given]
+
+
+def searched_directories(flavor: str, recorded: Mapping[str, str]) -> tuple[str, ...]:
+    """Where the original looks for files of tables, and can make some, beside its data directory."""
+    return tuple(filter(None, recorded.get("innodb_directories", "").split(";"))) if flavor == "mysql" else ()
 
 
 def _is_there(directory: Path) -> bool:

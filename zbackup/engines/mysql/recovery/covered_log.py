@@ -8,8 +8,8 @@ from zbackup.engines.mysql.binlog.errors import DifferentLog, GapError
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT
 from zbackup.engines.mysql.binlog.files import log_files, sequence
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.binlog.reader import last_in_file
-from zbackup.engines.mysql.binlog.same_log import require_same_log
+from zbackup.engines.mysql.binlog.reader import last_in_file, opened
+from zbackup.engines.mysql.binlog.same_log import file_head, require_same_log
 from zbackup.engines.mysql.binlog.torn_end import is_closed
 from zbackup.engines.mysql.plain_log.plain_log import PLAIN_LOG
 from zbackup.engines.mysql.server.assess import UNREADABLE_LOG
@@ -62,7 +62,9 @@ def span_of(record: Record, where: Relocation, since: Record | None = None) -> L
     """From the beginning of the oldest file, with no number missing behind it, to the log's end."""
     files = covered_files(record, where)
     oldest = LogPosition.of(unbroken(files).name, FIRST_EVENT)
-    return LogSpan(str(oldest), str(end_of(record, where, files, since)))
+    with opened(files[-1]) as scanner:
+        head, size = file_head(scanner, record.server_uuid), scanner.size
+    return LogSpan(str(oldest), str(end_of(record, where, files, since)), head, size)
 
 
 def begun_after_standstill(end: LogPosition, files: Sequence[Path]) -> Path | None:

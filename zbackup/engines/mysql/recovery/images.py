@@ -56,7 +56,7 @@ def images(
         return
     with opened(file, end.offset) as scanner:
         span = (start.offset, end.offset)
-        found = read_contents(scanner.data, span, scanner.trailer, scanner.damaged)
+        found = read_contents(scanner, span)
     for statement in found.statements():
         yield from (line for line in statement.splitlines() if line.strip())
 

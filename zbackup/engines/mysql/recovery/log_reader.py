@@ -7,9 +7,11 @@ from functools import partial
 from pathlib import Path
 
 from zbackup.engines.mysql.binlog.find_unreplayable import LIVE, find_unreplayable
+from zbackup.engines.mysql.binlog.needs import DIRECTORY, Need
 from zbackup.engines.mysql.binlog.position import LogPosition, described
 from zbackup.engines.mysql.binlog.reader import begun
 from zbackup.engines.mysql.binlog.temporary_tables import find_foreign
+from zbackup.engines.mysql.clone.outside_directories import why_not
 from zbackup.engines.mysql.plain_log.plain_log import PlainLog, require_current
 from zbackup.engines.mysql.recovery.as_of import latest_certain, reach, reach_without_log, scan
 from zbackup.engines.mysql.recovery.covered_log import (
@@ -36,10 +38,10 @@ from zbackup.model.anchors import Anchor
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import NotRecoverable
 from zbackup.model.log import LogDamage, LogSpan
-from zbackup.model.moment import utc_text
 from zbackup.model.record import Record
 from zbackup.model.recovery import Reach, ReplayRange
 from zbackup.model.relocation import Relocation
+from zbackup.model.silence import Silence
 from zbackup.model.target import Stop, Time, time_of
 from zbackup.model.unreplayable import Unreplayable
 
@@ -118,8 +120,14 @@ class MysqlLogReader:
         if live:
             self.bring_up_to_date(subject)
         files, seen = covered_files(*subject), LIVE if live else None
-        lacks = partial(lacking, recorded=(base or subject.record).server)
+        lacks = partial(_lacking, base=base or subject.record)
         return tuple(find_unreplayable(files, LogPosition.parse(after), seen=seen, lacking=lacks))
+
+    def silence(self, end: Record, log: BackupFiles) -> Silence | None:
+        """See engines.base.LogReader."""
+        if not end.log_to or not is_readable(log.record):
+            return None
+        return _silence(end, LogPosition.parse(end.log_to), covered_files(*log))
 
     def written(self, position: str) -> datetime | None:
         """A position says nothing of times."""
@@ -141,7 +149,7 @@ class MysqlLogReader:
         point = find_stop_behind_base(start, covered_files(*base), log, stop, anchors)
         if isinstance(stop, Time) and point.last_applied is None:
             _require_no_standstill(base.record, start, covered_files(*log), stop.at)
-        lacks = partial(lacking, recorded=base[0].server)
+        lacks = partial(_lacking, base=base.record)
         files = covered_files(*log)
         stops = find_unreplayable(files, start, point.stop, lacking=lacks)
         newest, mysql = newest_thread(base.record), base.record.engine == "mysql"
@@ -164,14 +172,25 @@ class MysqlLogReader:
         )
 
 
+def _lacking(need: Need, *, base: Record) -> str:
+    """Why a server on a clone of the base cannot do what needs this; "" where that is not known."""
+    if need.what == DIRECTORY:
+        return why_not(need.name, [mountpoint for _, mountpoint in base.members])
+    return lacking(need, base.server)
+
+
 def _require_no_standstill(base: Record, end: LogPosition, files: Sequence[Path], target: datetime) -> None:
     """Raise NotRecoverable for a moment that a log rolled back with its server would not tell of."""
+    found = _silence(base, end, files)
+    if found and found.after < target <= found.to:
+        raise NotRecoverable(f"{found.told}. To restore the state of that backup: --to-backup {base.called}")
+
+
+def _silence(base: Record, end: LogPosition, files: Sequence[Path]) -> Silence | None:
+    """A log that was rolled back with its server is silent from the backup up to the file that was begun
+    then."""
     following = begun_after_standstill(end, files)
     since = begun(following) if following else None
-    if following and since and (base.complete_to or base.taken) < target <= since + timedelta(seconds=1):
-        raise NotRecoverable(
-            f"the log does not show what was committed between {utc_text(base.taken)} and {utc_text(since)}: "
-            f"{end.file} ends at {base.called}, was not closed, and {following.name} follows it. Either "
-            "the server crashed with nothing committed since, or its datasets were rolled back. To restore "
-            f"the state of that backup: --to-backup {base.called}"
-        )
+    if since is None:
+        return None
+    return Silence(str(end), base.complete_to or base.taken, since + timedelta(seconds=1))

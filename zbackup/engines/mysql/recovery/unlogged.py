@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from zbackup.engines.mysql.binlog.compressed import inner_events
-from zbackup.engines.mysql.binlog.contents import Contents, read_contents
+from zbackup.engines.mysql.binlog.contents import Contents, kinds_of, read_contents
 from zbackup.engines.mysql.binlog.events import (
     FIRST_EVENT,
     HEADER_SIZE,
@@ -29,11 +29,9 @@ from zbackup.engines.mysql.binlog.table_map import POST_HEADER, number, read_nam
 from zbackup.engines.mysql.recovery.packets import has_text
 from zbackup.engines.mysql.recovery.replay import LogRange
 from zbackup.engines.mysql.server.connection import Connection
-from zbackup.engines.mysql.sql.lexer import tokens
 from zbackup.engines.mysql.sql.quoting import literal
-from zbackup.engines.mysql.sql.shown import LONGEST
 from zbackup.model.errors import Refused
-from zbackup.model.table_name import joined, separated
+from zbackup.model.table_name import EVERY_TABLE, joined, separated
 
 _OWN_SCHEMAS: Final = ("mysql", "sys", "information_schema", "performance_schema")
 _HEAD: Final = 600
@@ -48,36 +46,28 @@ class _Tables:
         self._columns: dict[str, dict[str, int]] = {}
         self._tables: set[str] = set()
         self._schemas: set[str] = set()
-        self._any = False
 
     def before(self, schema: str, table: str, columns: int) -> int:
         """How many columns the table had up to now; these where nobody knows."""
         there = self._columns.setdefault(table.casefold(), {})
         name = joined(schema, table)
         if name not in there:
-            changed = self._any or table.casefold() in self._tables or schema.casefold() in self._schemas
+            changed = table.casefold() in self._tables or schema.casefold() in self._schemas
             there[name] = columns if changed else self._of_base(schema, table) or columns
         return there[name]
 
     def changed(self, contents: Contents) -> None:
-        """Forget what a statement names, and may have changed."""
-        if contents.by_text or not contents.logged:
-            return
-        if len(contents.logged) >= LONGEST:
-            self._any = True
-            self._columns.clear()
-            return
-        # What one SQL mode quotes as a string may be a name in another.
-        said = (tokens(contents.logged, ansi_quotes=each) for each in (True, False))
-        names = {token.name.casefold() for one in said for token in one}
-        self._tables |= names
-        for name in names & self._columns.keys():
-            del self._columns[name]
-        if names & {"database", "schema"}:
-            self._schemas |= names
-            for there in self._columns.values():
-                for name in [n for n in there if separated(n)[0].casefold() in names]:
-                    del there[name]
+        """Forget the tables whose definition a statement may have changed, in whichever schema."""
+        for name in (name for name, mask in contents.tables.items() if "ddl" in kinds_of(mask)):
+            schema, table = (part.casefold() for part in separated(name))
+            if table == EVERY_TABLE:
+                self._schemas.add(schema)
+                for there in self._columns.values():
+                    for known in [n for n in there if separated(n)[0].casefold() == schema]:
+                        del there[known]
+                continue
+            self._tables.add(table)
+            self._columns.pop(table, None)
 
 
 def require_all_logged(connection: Connection, log: LogRange) -> None:
@@ -93,7 +83,7 @@ def require_all_logged(connection: Connection, log: LogRange) -> None:
 
 def _look(tables: _Tables, scanner: Scanner, path: Path, span: tuple[int, int]) -> None:
     if has_text(scanner.data, span, scanner.trailer):
-        tables.changed(read_contents(scanner.data, span, scanner.trailer, scanner.damaged))
+        tables.changed(read_contents(scanner, span))
     for schema, table, columns in _maps(scanner.data, *span, scanner.trailer):
         if (before := tables.before(schema, table, columns)) != columns:
             raise Refused(_told(joined(schema, table), (before, columns), scanner, path, span))

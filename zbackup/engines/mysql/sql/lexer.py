@@ -65,6 +65,7 @@ def tokens(
     ansi_quotes: bool = False,
     backslash_escapes: bool = True,
     dollar_quotes: bool = False,
+    m_comments: bool = True,
     comments: bool = False,
 ) -> Iterator[Token]:
     """The tokens of a statement. Nothing but white space and, unless `comments` are wanted, comments is left
@@ -72,8 +73,9 @@ def tokens(
 
     By sql_mode: with `ansi_quotes` "..." is a name, and with `backslash_escapes` a backslash escapes what
     follows it in a string. `dollar_quotes`: MySQL's $$...$$, since 8.1, which in MariaDB are words.
+    `m_comments`: MariaDB's executable comments /*M! ... */, which in MySQL are comments like others.
     """
-    outside, inside = _patterns(ansi_quotes, backslash_escapes, dollar_quotes)
+    outside, inside = _patterns(ansi_quotes, backslash_escapes, dollar_quotes, m_comments)
     pattern, at = outside, 0
     while at < len(text):
         for match in pattern.finditer(text, at):
@@ -109,17 +111,18 @@ def string_value(token: Token, *, backslash_escapes: bool = True) -> str:
 
 @cache
 def _patterns(
-    ansi_quotes: bool, backslash_escapes: bool, dollar_quotes: bool
+    ansi_quotes: bool, backslash_escapes: bool, dollar_quotes: bool, m_comments: bool
 ) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """The tokens outside of executable comments, and those in them."""
     single = _STRING if backslash_escapes else _PLAIN_STRING
+    block = _BLOCK if m_comments else _BLOCK.replace("M?!", "!")
     double = _DOUBLE_STRING if backslash_escapes else _PLAIN_STRING.replace("'", '"')
     kinds = [
         rf"(?P<gap>{_GAP})",
         rf"(?P<word>{_WORD})",
         rf"(?P<name>{_NAME}|{_DOUBLE_NAME})" if ansi_quotes else rf"(?P<name>{_NAME})",
         rf"(?P<string>{single})" if ansi_quotes else rf"(?P<string>{single}|{double})",
-        rf"(?P<comment>{_LINE}|{_BLOCK})",
+        rf"(?P<comment>{_LINE}|{block})",
         r"(?P<open>/\*M?!(?:\d{5,6})?+)",
         r"(?P<unclosed>[`'\"].*+)",
         r"(?P<symbol>.)",

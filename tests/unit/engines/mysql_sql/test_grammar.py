@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zbackup.engines.mysql.binlog.needs import needs_of
-from zbackup.engines.mysql.binlog.statement import LONGEST, read_statement
 from zbackup.engines.mysql.binlog.unreplayable import why_unreplayable
+from zbackup.engines.mysql.sql.grammar import CutOff, read_statement
 
 DDL, DROP, TRUNCATE = ("ddl",), ("ddl", "drop"), ("ddl", "truncate")
 PARTITION = ("ddl", "partition")
@@ -28,8 +28,9 @@ INSERT, UPDATE, DELETE = ("insert",), ("update",), ("delete",)
         ("DROP DATABASE offline", {"offline.*": DROP}),
         ("CREATE TABLE IF NOT EXISTS online (a INT)", {"s.online": DDL}),
         ("ALTER ONLINE TABLE online ADD c INT", {"s.online": DDL}),
-        ("DROP VIEW v", {"s.v": DROP}),
-        ("DROP TEMPORARY TABLE IF EXISTS t", {}),
+        ("DROP VIEW v", {"s.v": DDL}),
+        ("DROP VIEW IF EXISTS a, x.b CASCADE", {"s.a": DDL, "x.b": DDL}),
+        ("DROP SEQUENCE IF EXISTS /* why */ a, b", {"s.a": DDL, "s.b": DDL}),
         ("DROP DATABASE IF EXISTS shop", {"shop.*": DROP}),
         ("DROP SCHEMA `sh op`", {"sh op.*": DROP}),
         ("DROP INDEX i ON t", {"s.t": DDL}),
@@ -40,13 +41,34 @@ INSERT, UPDATE, DELETE = ("insert",), ("update",), ("delete",)
         ("ALTER TABLE t RENAME COLUMN a TO b", {"s.t": DDL}),
         ("RENAME TABLE a TO b, c TO x.d", {"s.a": DDL, "s.b": DDL, "s.c": DDL, "x.d": DDL}),
         ("CREATE OR REPLACE TABLE x.t (a INT)", {"x.t": DROP}),
-        ("CREATE OR REPLACE SEQUENCE q", {"s.q": DROP}),
+        ("CREATE OR REPLACE SEQUENCE q", {"s.q": DDL}),
         ("CREATE OR REPLACE DATABASE x", {"x.*": DROP}),
         ("CREATE OR REPLACE VIEW v AS SELECT 1", {"s.v": DDL}),
-        ("CREATE OR REPLACE TEMPORARY TABLE t (a INT)", {}),
         ("ALTER TABLE t DROP PARTITION p0, p1", {"s.t": PARTITION}),
         ("ALTER TABLE t EXCHANGE PARTITION p WITH TABLE x.u", {"s.t": PARTITION, "x.u": PARTITION}),
-        ("ALTER TABLE t CONVERT PARTITION p TO TABLE u", {"s.t": PARTITION}),
+        ("ALTER TABLE t CONVERT PARTITION p TO TABLE u", {"s.t": PARTITION, "s.u": DDL}),
+        ("ALTER TABLE t CONVERT TABLE u TO PARTITION p DEFAULT", {"s.t": DDL, "s.u": PARTITION}),
+        ("ALTER ONLINE IGNORE TABLE IF EXISTS t WAIT 3 ADD c INT, RENAME TO u", {"s.t": DDL, "s.u": DDL}),
+        ("ALTER TABLE t NOWAIT DROP PARTITION IF EXISTS p", {"s.t": PARTITION}),
+        ("ALTER TABLE t MODIFY c ENUM('a', 'RENAME TO x'), COMMENT 'RENAME u'", {"s.t": DDL}),
+        ("ALTER TABLE t ADD COLUMN (`rename` INT, b INT)", {"s.t": DDL}),
+        ("RENAME TABLES IF EXISTS a WAIT 2 TO b, c NOWAIT TO a", dict.fromkeys(("s.a", "s.b", "s.c"), DDL)),
+        ("TRUNCATE t NOWAIT", {"s.t": TRUNCATE}),
+        ("TRUNCATE tables", {"s.tables": TRUNCATE}),
+        ("DROP TABLES a, b WAIT 1 CASCADE", {"s.a": DROP, "s.b": DROP}),
+        ("DROP TABLE wait, nowait", {"s.wait": DROP, "s.nowait": DROP}),
+        ("DROP TABLE .t", {"s.t": DROP}),
+        ("DROP TABLE x . t", {"x.t": DROP}),
+        ("DROP /*c*/ TABLE /*!40000 IF EXISTS */ t", {"s.t": DROP}),
+        ("DROP TABLE t /*M!100100 , u */", {"s.t": DROP, "s.u": DROP}),
+        ("CREATE DEFINER=view@localhost PROCEDURE p() DROP TABLE y", {"": DDL}),
+        ("CREATE DEFINER = table @ `h` TRIGGER g AFTER INSERT ON x.u FOR EACH ROW SET @a = 1", {"x.u": DDL}),
+        ("CREATE JSON RELATIONAL DUALITY VIEW v AS SELECT 1", {"s.v": DDL}),
+        ("CREATE OR REPLACE INDEX i ON t WAIT 3 (a)", {"s.t": DDL}),
+        ("CREATE PACKAGE BODY table AS END", {"": DDL}),
+        ("DROP USER view", {"": DDL}),
+        ("FLUSH TABLES t", {"s.t": ()}),
+        ("ANALYZE LOCAL TABLE a, b", {"s.a": (), "s.b": ()}),
         ("CREATE TABLE IF NOT EXISTS t LIKE u", {"s.t": DDL}),
         ("CREATE UNIQUE INDEX i ON t (a)", {"s.t": DDL}),
         ("CREATE DEFINER=`r`@`h` TRIGGER g AFTER INSERT ON x.u FOR EACH ROW DROP TABLE y", {"x.u": DDL}),
@@ -60,8 +82,23 @@ INSERT, UPDATE, DELETE = ("insert",), ("update",), ("delete",)
         ("LOAD DATA LOCAL INFILE 'x' REPLACE INTO TABLE `x`.`u` (a)", {"x.u": INSERT}),
         ("UPDATE t a JOIN u b ON a.id = b.id, v SET a.x = 1", dict.fromkeys(("s.t", "s.u", "s.v"), UPDATE)),
         ("DELETE FROM t WHERE a = 'it''s -- not'", {"s.t": DELETE}),
+        ("INSERT IGNORE INTO t VALUES (1)", {"s.t": INSERT}),
+        ("INSERT /*+ NO_ICP(x) */ HIGH_PRIORITY IGNORE t VALUES (1)", {"s.t": INSERT}),
+        ("REPLACE LOW_PRIORITY INTO x.t SELECT 1 FROM u", {"x.t": INSERT}),
+        ("LOAD XML CONCURRENT INFILE 'x' INTO TABLE t", {"s.t": INSERT}),
         ("DELETE t, u FROM t JOIN u", {"s.t": DELETE, "s.u": DELETE}),
-        ("WITH q AS (SELECT 1 FROM z) DELETE FROM t", {"s.z": DELETE, "s.t": DELETE}),
+        ("DELETE a.*, x.u FROM t AS a, x.u JOIN v", {"s.t": DELETE, "x.u": DELETE}),
+        ("DELETE QUICK FROM t, x.u.* USING t JOIN x.u JOIN v", {"s.t": DELETE, "x.u": DELETE}),
+        ("DELETE LOW_PRIORITY FROM t WHERE a IN (SELECT 1 FROM u)", {"s.t": DELETE}),
+        ("DELETE HISTORY FROM t BEFORE SYSTEM_TIME NOW()", {"s.t": DELETE}),
+        ("WITH q AS (SELECT 1 FROM z) DELETE FROM t", {"s.t": DELETE}),
+        ("WITH RECURSIVE q (n) AS (SELECT 1), r AS (SELECT 2) UPDATE t JOIN q JOIN x.r SET n = 1",
+         {"s.t": UPDATE, "x.r": UPDATE}),
+        ("UPDATE (t, u) LEFT JOIN (v AS a, (SELECT 1 FROM w, y) d) ON f(t.set, 2) SET b = 1",
+         dict.fromkeys(("s.t", "s.u", "s.v"), UPDATE)),
+        ("UPDATE t PARTITION (p, q) USE INDEX (i, j), JSON_TABLE(1, 2 COLUMNS (a INT)) k, u SET b = 1",
+         {"s.t": UPDATE, "s.u": UPDATE}),
+        ("UPDATE t FOR PORTION OF p FROM 1 TO 2 SET a = (SELECT 1 FROM u)", {"s.t": UPDATE}),
         ("SET STATEMENT max_statement_time=1 FOR DELETE FROM t", {"s.t": DELETE}),
         ("XA COMMIT 'x'", {}),
         ("", {}),
@@ -77,11 +114,59 @@ def test_double_quotes_are_names_where_the_server_says_so() -> None:
 
 
 def test_a_backslash_is_one_where_the_server_says_so() -> None:
-    text = r"UPDATE t SET a = 'c:\', b = (SELECT 1 FROM u WHERE c = '\')"
-    assert set(read_statement(text, "s", backslash_escapes=False).tables) == {"s.t"}
-    text = r"DELETE FROM t WHERE a = 'c:\' AND b IN (SELECT b FROM u)"
-    assert set(read_statement(text, "s", backslash_escapes=False).tables) == {"s.t", "s.u"}
-    assert set(read_statement(text, "s").tables) == {"s.t"}
+    text = r"UPDATE t JOIN u ON a = 'c:\' JOIN v ON b = '\' SET c = 1"
+    assert set(read_statement(text, "s", backslash_escapes=False).tables) == {"s.t", "s.u", "s.v"}
+    assert set(read_statement(text, "s").tables) == {"s.t", "s.u"}
+
+
+def test_what_only_mariadb_executes_is_a_comment_to_mysql() -> None:
+    text = "DROP TABLE a /*M!100100 , b */, c"
+    assert set(read_statement(text, "s", mysql=True).tables) == {"s.a", "s.c"}
+    assert set(read_statement(text, "s").tables) == {"s.a", "s.b", "s.c"}
+
+
+@pytest.mark.parametrize(
+    ("text", "tables"),
+    [
+        ("CREATE TEMPORARY TABLE IF NOT EXISTS t (a INT)", {"s.t": DDL}),
+        ("CREATE OR REPLACE TEMPORARY TABLE t (a INT)", {"s.t": DROP}),
+        ("CREATE /*!40005 TEMPORARY */ SEQUENCE t", {"s.t": DDL}),
+        ("DROP TEMPORARY TABLE IF EXISTS t, x.u", {"s.t": DROP, "x.u": DROP}),
+    ],
+)
+def test_tables_that_are_temporary_are_told_apart(text: str, tables: dict[str, tuple[str, ...]]) -> None:
+    found = read_statement(text, "s")
+    assert found.temporary and found.tables == tables
+
+
+def test_views_and_sequences_are_no_tables_and_what_is_replaced_is_there() -> None:
+    assert not read_statement("DROP VIEW v", "s").of_tables
+    assert not read_statement("CREATE OR REPLACE SEQUENCE v", "s").of_tables
+    assert read_statement("DROP TABLE v", "s").of_tables
+    assert read_statement("CREATE OR REPLACE TABLE t LIKE u", "s").replaces
+    assert not read_statement("CREATE TABLE t (`replace` INT)", "s").replaces
+
+
+@pytest.mark.parametrize(
+    ("text", "enough"),
+    [
+        ("INSERT INTO orders VALUES (1", True),
+        ("UPDATE orders SET a = 'x", True),
+        ("DELETE FROM orders WHERE a", True),
+        ("INSERT INTO orde", False),
+        ("INSERT INTO orders", False),
+        ("INSERT INTO orders ", False),
+        ("/* long */", False),
+        ("DROP TABLE orders, b, ", False),
+        ("DROP TABLE 'orders", False),
+    ],
+)
+def test_a_beginning_is_read_as_far_as_it_tells(text: str, enough: bool) -> None:
+    if enough:
+        assert list(read_statement(text, "s", cut=True).tables) == ["s.orders"]
+        return
+    with pytest.raises(CutOff):
+        read_statement(text, "s", cut=True)
 
 
 @given(st.text(), st.text(), st.booleans())
@@ -96,6 +181,9 @@ def test_any_text_is_read(text: str, schema: str, ansi: bool) -> None:
 def test_any_quoted_name_is_found(verb: str, name: str) -> None:
     quoted = name.replace("`", "``")
     assert set(read_statement(f"{verb} `x`.`{quoted}`", "s").tables) == {f"x.{name}"}
+
+
+LONG = 1 << 16
 
 
 @pytest.mark.parametrize(
@@ -124,7 +212,7 @@ def test_any_quoted_name_is_found(verb: str, name: str) -> None:
 )
 def test_a_long_text_is_read_once(unit: str, begin: str, end: str) -> None:
     """Each would take minutes if any of it were read for every place that it may begin at."""
-    text = (begin + unit * (LONGEST // len(unit)))[: LONGEST - len(end)] + end
+    text = (begin + unit * (LONG // len(unit)))[: LONG - len(end)] + end
     assert read_statement(text, "s").verb in ("", "SELECT", "SET", "PASSWORD", "BY", "X")
 
 
@@ -200,6 +288,15 @@ def test_files_that_are_brought_in_end_a_replay(text: str, stops: bool) -> None:
         ("CREATE TABLE t (a TEXT, FULLTEXT KEY f (a) WITH PARSER mecab)", "full-text parser mecab"),
         ("CREATE FULLTEXT INDEX f ON t (a) WITH PARSER `ngram`", "full-text parser ngram"),
         ("DROP FUNCTION f", ""),
+        (
+            "CREATE TABLE t (a INT) Data Directory '/far/x', INDEX DIRECTORY = \"/y\"",
+            "directory /far/x, directory /y",
+        ),
+        (
+            "ALTER TABLE t ADD PARTITION (PARTITION p VALUES LESS THAN (2) DATA DIRECTORY = '/far/p')",
+            "directory /far/p",
+        ),
+        ("CREATE TABLE t (a INT) COMMENT 'DATA DIRECTORY = /x' DATA DIRECTORY = 'relative'", ""),
     ],
 )
 def test_what_a_statement_needs_of_its_server_is_told_by_its_text(text: str, needs: str) -> None:
@@ -212,4 +309,7 @@ def test_what_a_statement_needs_of_its_server_is_told_by_its_text(text: str, nee
 def test_renames_are_pairs_in_their_order() -> None:
     assert read_statement("RENAME TABLE a TO b, c TO x.d", "s").renames == [("s.a", "s.b"), ("s.c", "x.d")]
     assert read_statement("ALTER TABLE t ADD c INT, RENAME AS x.u", "s").renames == [("s.t", "x.u")]
+    assert read_statement("ALTER TABLE t CONVERT TABLE u TO PARTITION p DEFAULT", "s").renames == [
+        ("s.u", "s.t")
+    ]
     assert read_statement("DROP TABLE a, b", "s").renames == []
