@@ -38,7 +38,7 @@ GIVEN = {
 """What an administrator has written as SQL: --where of copies, and the script that masks."""
 DOOR = MYSQL + "server/connection.py"
 """It hands on what others give it."""
-FILES = frozenset(("file", "note", "sink", "source", "self._sink", "account"))
+FILES = frozenset(("file", "note", "sink", "source", "self._sink", "of_mongodb"))
 """What else has methods of these names."""
 _STATEMENT = re.compile(
     r"\s*(/\*M?!\d*\s*)?(SELECT|INSERT|UPDATE|DELETE|ALTER|CREATE|DROP|SET|GRANT|REVOKE|KILL|USE|SHOW|FLUSH|LOCK|"
