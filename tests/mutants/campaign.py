@@ -65,7 +65,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "zbackup/destinations/archive_leftovers.py": ("tests/unit/destinations",),
     "zbackup/catalog": ("tests/unit/catalog", "tests/fast"),
     "zbackup/jobs": ("tests/fast", "tests/unit/jobs"),
-    "zbackup/cli/init": (
+    "zbackup/features/init": (
         "tests/unit/cli/test_cli_init.py",
         *(f"tests/fast/test_init_{name}.py" for name in ("story", "asked")),
     ),
