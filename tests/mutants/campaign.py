@@ -70,7 +70,10 @@ TESTS: dict[str, tuple[str, ...]] = {
         *(f"tests/fast/test_init_{name}.py" for name in ("story", "asked")),
     ),
     "zbackup/features/init/install_service.py": ("tests/fast/test_init_asked.py",),
-    "zbackup/features": ("tests/fast", "tests/unit/jobs", "tests/unit/plan", "tests/unit/engines", "tests/unit/cli"),
+    "zbackup/features": (
+        "tests/fast",
+        *(f"tests/unit/{name}" for name in ("jobs", "plan", "engines", "cli")),
+    ),
 }
 """By the beginning of a module's path, the tests that should find a change of it."""
 
