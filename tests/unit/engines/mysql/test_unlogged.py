@@ -15,7 +15,6 @@ from zbackup.engines.mysql.recovery.replay import LogRange
 from zbackup.engines.mysql.recovery.unlogged import require_all_logged
 from zbackup.model.errors import Refused
 
-
 ANSI_QUOTES = 4
 
 

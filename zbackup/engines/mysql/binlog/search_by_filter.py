@@ -1,6 +1,6 @@
 """Search a log's files for the transactions that did something."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -114,12 +114,22 @@ def _search_spans(
             told(path.name, begin, len(data))
             next_told = begin + TOLD_EVERY
         if since <= committed < until and may_matter(span):
-            found = read_contents(scanner, (begin, end), partial(temporary.before, path, begin))
+            opened_before = partial(_open_before, wanted, temporary, (path, begin))
+            found = read_contents(scanner, (begin, end), opened_before)
             if is_wanted(found):
                 entry = found.entry(describe(path, scanner, span).described(), end - begin)
                 # What is shown is proven as a whole; all else as far as it was looked at.
                 if wanted.admits(entry) and scanner.whole(begin, end):
                     yield entry
+
+
+def _open_before(
+    wanted: LogFilter, temporary: OpenTables, where: tuple[Path, int], thread: int, names: Iterable[str]
+) -> set[str]:
+    """The temporary tables of a thread; none where no table is wanted that one could hide."""
+    if wanted.tables and not any(wanted.admits_name(name) for name in names):
+        return set()
+    return temporary.before(*where, thread)
 
 
 class _Wanted:
