@@ -10,6 +10,7 @@ NAMES = (
     "orders", "Orders", "wait", "nowait", "temporary", "to", "table", "view", "sequence", "if", "ignore",
     "partition", "x`y", 'x"y', "żółw", "日本", "1a", "restrict", "history", "x'y; drop table `orders`",
 )  # fmt: skip
+OTHERS = ("view", "sequence", "table", "if", "x`y")
 LATER = "zz"
 """A schema that comes and goes."""
 
@@ -126,7 +127,7 @@ class Writer:
 
     def create_select(self) -> tuple[list[Part], set[str]]:
         return [*self._create(), self.name(), "AS" if self.random.random() < 0.5 else "",
-                "SELECT * FROM", self.name()], set()  # fmt: skip
+                "SELECT id, tag FROM", self.name()], set()  # fmt: skip
 
     def temporary(self) -> tuple[list[Part], set[str]]:
         return [*self._create(temporary=True), self.name(), self.COLUMNS], set()
@@ -218,20 +219,25 @@ class Writer:
         return ["CREATE", *replace, *self.maybe("UNIQUE", often=0.1), "INDEX", name,
                 *self.maybe("USING BTREE"), "ON", self.name(), "(tag)"], set()  # fmt: skip
 
+    def other(self) -> Name:
+        """A name for a view or a sequence, which other tables have as well."""
+        name = self.name()
+        return name if name.table in OTHERS else Name(name.schema, self.random.choice(OTHERS))
+
     def view(self) -> tuple[list[Part], set[str]]:
         said: list[Part] = [
             *self.one("CREATE", "CREATE OR REPLACE", "CREATE OR REPLACE", "ALTER"),
             *self.maybe("ALGORITHM=MERGE"),
             *self.maybe("DEFINER=table@localhost", "SQL SECURITY INVOKER", often=0.2),
         ]
-        return [*said, "VIEW", self.name(), *self.one("AS SELECT 1 AS id, 2 AS tag")], set()
+        return [*said, "VIEW", self.other(), *self.one("AS SELECT 1 AS id, 2 AS tag")], set()
 
     def drop_view(self) -> tuple[list[Part], set[str]]:
         return ["DROP VIEW", *self.if_exists(), *self.listed(), *self.one("", "CASCADE")], set()
 
     def sequence(self) -> tuple[list[Part], set[str]]:
         said = self.one("CREATE", "CREATE OR REPLACE", "CREATE TEMPORARY", "ALTER")
-        return [*said, "SEQUENCE", self.name(), "INCREMENT BY 3"], set()
+        return [*said, "SEQUENCE", self.other(), "INCREMENT BY 3"], set()
 
     def drop_sequence(self) -> tuple[list[Part], set[str]]:
         return [

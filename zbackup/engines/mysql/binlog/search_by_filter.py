@@ -8,7 +8,7 @@ from typing import Final
 
 from zbackup.engines.mysql.binlog.compressed import COMPRESSED_TEXT
 from zbackup.engines.mysql.binlog.contents import Contents, kinds_of, read_contents
-from zbackup.engines.mysql.binlog.errors import BinlogDamaged, BinlogEncrypted
+from zbackup.engines.mysql.binlog.errors import BinlogDamaged, BinlogEncrypted, BinlogTooOld
 from zbackup.engines.mysql.binlog.events import (
     FIRST_EVENT,
     MARIADB_FLAGS_AT,
@@ -91,7 +91,7 @@ def _search_file(
     except BinlogDamaged as failure:
         damaged = True
         problem = f"{failure}: its last {size - reached} bytes were not read"
-    except BinlogEncrypted as failure:
+    except (BinlogEncrypted, BinlogTooOld) as failure:
         problem = str(failure)
     except OSError as failure:
         problem = f"{path.name} cannot be read: {failure.strerror}"
@@ -113,13 +113,13 @@ def _search_spans(
         if begin >= next_told:
             told(path.name, begin, len(data))
             next_told = begin + TOLD_EVERY
-        if since <= committed < until and may_matter(span):
+        # What is damaged might be what is wanted.
+        if scanner.whole(begin, end) and since <= committed < until and may_matter(span):
             opened_before = partial(_open_before, wanted, temporary, (path, begin))
             found = read_contents(scanner, (begin, end), opened_before)
             if is_wanted(found):
                 entry = found.entry(describe(path, scanner, span).described(), end - begin)
-                # What is shown is proven as a whole; all else as far as it was looked at.
-                if wanted.admits(entry) and scanner.whole(begin, end):
+                if wanted.admits(entry):
                     yield entry
 
 
