@@ -41,7 +41,8 @@ INSERT, UPDATE, DELETE = ("insert",), ("update",), ("delete",)
         ("ALTER TABLE t RENAME COLUMN a TO b", {"s.t": DDL}),
         ("RENAME TABLE a TO b, c TO x.d", {"s.a": DDL, "s.b": DDL, "s.c": DDL, "x.d": DDL}),
         ("CREATE OR REPLACE TABLE x.t (a INT)", {"x.t": DROP}),
-        ("CREATE OR REPLACE SEQUENCE q", {"s.q": DDL}),
+        ("CREATE OR REPLACE SEQUENCE q", {"s.q": DROP}),
+        ("CREATE SEQUENCE q", {"s.q": DDL}),
         ("CREATE OR REPLACE DATABASE x", {"x.*": DROP}),
         ("CREATE OR REPLACE VIEW v AS SELECT 1", {"s.v": DDL}),
         ("ALTER TABLE t DROP PARTITION p0, p1", {"s.t": PARTITION}),
@@ -141,7 +142,10 @@ def test_tables_that_are_temporary_are_told_apart(text: str, tables: dict[str, t
 
 def test_views_and_sequences_are_no_tables_and_what_is_replaced_is_there() -> None:
     assert not read_statement("DROP VIEW v", "s").of_tables
-    assert not read_statement("CREATE OR REPLACE SEQUENCE v", "s").of_tables
+    assert not read_statement("CREATE SEQUENCE v", "s").of_tables
+    # It takes the place of a table, too (MariaDB 11.8.9).
+    taken = read_statement("CREATE OR REPLACE SEQUENCE v", "s")
+    assert taken.of_tables and not taken.replaces
     assert read_statement("DROP TABLE v", "s").of_tables
     assert read_statement("CREATE OR REPLACE TABLE t LIKE u", "s").replaces
     assert not read_statement("CREATE TABLE t (`replace` INT)", "s").replaces

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from zbackup.engines.mysql.binlog.errors import BinlogDamaged
+from zbackup.engines.mysql.binlog.errors import BinlogDamaged, BinlogTooOld
 from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.position import LoggedTransaction
 from zbackup.engines.mysql.binlog.reader import begun, describe, opened
@@ -74,12 +74,12 @@ def _candidates(gtid: Gtid, files: Sequence[Path], heads: Sequence[Earlier | Non
 def earlier(path: Path) -> Earlier | None:
     """Tell what was in the log before the file, by its beginning.
 
-    None where that cannot be told: a crash cut the file off too early, or it is damaged there, which matters
-    only if the file has to be read. Raise BinlogEncrypted.
+    None where that cannot be told: a crash cut the file off too early, or it is damaged or too old, which
+    matters only if the file has to be read. Raise BinlogEncrypted.
     """
     try:
         with opened(path) as scanner:
             head = scanner.head()
         return read_earlier(*head) if head else None
-    except (BinlogDamaged, ValueError):
+    except (BinlogDamaged, BinlogTooOld, ValueError):
         return None

@@ -151,6 +151,7 @@ class Statement:
     temporary: bool = False
     rows: bool = False
     replaces: bool = False
+    of_tables: bool = True
     tables: dict[str, Kinds] = field(default_factory=dict)
     renames: list[tuple[str, str]] = field(default_factory=list)
     source: _Tokens | None = None
@@ -159,11 +160,6 @@ class Statement:
     def tokens(self) -> Sequence[Token]:
         """All of it. Raise CutOff where the text is but the beginning."""
         return self.source.all() if self.source else ()
-
-    @property
-    def of_tables(self) -> bool:
-        """It is of tables, if it names any."""
-        return self.kind not in (_VIEW, _SEQUENCE)
 
     @property
     def words(self) -> list[str]:
@@ -277,9 +273,13 @@ class _Reader:
                 found.add("", DDL)
             return
         kinds = rule.kinds
-        if verb == "CREATE" and "REPLACE" in said and found.kind in (_TABLE, _SCHEMA):
-            kinds, found.replaces = DROP, True
+        if verb == "CREATE" and "REPLACE" in said and found.kind in (_TABLE, _SCHEMA, _SEQUENCE):
+            # Of MariaDB. A sequence takes a table's place as well.
+            kinds, found.replaces = DROP, found.kind != _SEQUENCE
+        found.of_tables = found.kind not in (_VIEW, _SEQUENCE) or kinds == DROP
         at = self._behind_options(at)
+        if (verb, found.kind) == ("CREATE", _TABLE) and self._makes_sequence(at):
+            found.kind, found.replaces, found.of_tables = _SEQUENCE, False, kinds == DROP
         if found.kind == _SCHEMA:
             found.add(joined(self._tokens[at].name or self._schema, EVERY_TABLE), kinds)
         elif found.kind == _ON_TABLE:
@@ -309,6 +309,16 @@ class _Reader:
         """Behind WAIT n and NOWAIT."""
         word = self._word(at)
         return at + 2 if word == "WAIT" else at + 1 if word == "NOWAIT" else at
+
+    def _makes_sequence(self, at: int) -> bool:
+        """Tell whether SEQUENCE = 1 is among a table's options, as of one that is made LIKE a sequence."""
+        depth = 0
+        while (token := self._tokens[at]) is not _END:
+            depth += (token.text == "(") - (token.text == ")")
+            at += 1
+            if depth == 0 and token.word == "SEQUENCE" and self._tokens[at].text == "=":
+                return self._tokens[at + 1].text == "1"
+        return False
 
     def _named(self, verb: str, names: str, kinds: Kinds, at: int) -> None:
         """Read the names behind the word for what is defined: one, a list, or pairs with TO between them."""
