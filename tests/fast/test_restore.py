@@ -41,6 +41,7 @@ from zbackup.model.errors import (
     NotFound,
     NotRecoverable,
     Refused,
+    ReplayFailed,
     Taken,
     VerificationFailed,
 )
@@ -452,7 +453,7 @@ def test_a_statement_that_fails_one_transaction_later_is_not_the_one(
     world.sights = (SEEN,)
 
     def fails(*_: object) -> Sight:
-        raise VerificationFailed("replay failed: Unknown table")
+        raise ReplayFailed("replay failed: Unknown table")
 
     monkeypatch.setattr(ctx.recovery, "step_on", fails)
     subject = ProofSubject(kind="drop", table=TableName("shop", "orders"))

@@ -240,11 +240,11 @@ class TestBefore:
         server = house.server
         if server.settings.kind == "mysql":
             return
-        starts = []
+        files = []
         server.sql("CREATE TABLE shop.again (id INT PRIMARY KEY) ENGINE=InnoDB")
         with server.connect(database="shop") as connection, connection.cursor() as cursor:
             for number in range(2):
-                starts.append("{}:{}".format(*_end_of_log(house)))
+                files.append(_end_of_log(house)[0])
                 cursor.execute("SET SESSION gtid_seq_no = 4242")
                 cursor.execute(f"INSERT INTO again VALUES ({number})")
                 connection.commit()
@@ -254,7 +254,8 @@ class TestBefore:
         gtid = f"{domain}-{ident}-4242"
         refused = house.zb(*_restoring(gtid, "never"))
         assert refused.rc == 5 and f"{gtid} is 2 times in the log" in refused.err, str(refused)
-        assert re.findall(r"--before (\S+:\d+)", refused.err) == starts
+        starts = re.findall(r"--before (\S+:\d+)", refused.err)
+        assert [start.partition(":")[0] for start in starts] == files
         for number, start in enumerate(starts):
             report = house.zb(*_restoring(start, "twice")).data
             assert report["proof"]["proved"]

@@ -323,7 +323,8 @@ class Recovery(Protocol):
         """Apply the first transaction that was left out, and tell what there is then.
 
         `files` are of a clone of what was recovered to be thrown away, `home` the home of that, and `log` the
-        record of the log. Raise VerificationFailed when it cannot be applied; Refused, DatabaseError.
+        record of the log. Raise ReplayFailed when the server cannot apply it; VerificationFailed, Refused,
+        DatabaseError when it could not be tried.
         """
 
     def open(self, base: Files, serving: Serving | None, progress: Progress) -> Recovered:

@@ -251,6 +251,10 @@ class VerificationFailed(ZbackupError):
     exit_status = 11
 
 
+class ReplayFailed(VerificationFailed):
+    """A recovered server could not apply a transaction of the log (named)."""
+
+
 class Disproved(VerificationFailed):
     """The recovered server shows that what was found in the log is not what was asked for."""
 

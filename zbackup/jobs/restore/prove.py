@@ -6,7 +6,14 @@ from zbackup.jobs.clones import second_clone
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.make_plan import RestorePlan
 from zbackup.model.clone import Clone
-from zbackup.model.errors import CommandFailed, DatabaseError, Disproved, Refused, VerificationFailed
+from zbackup.model.errors import (
+    CommandFailed,
+    DatabaseError,
+    Disproved,
+    Refused,
+    ReplayFailed,
+    VerificationFailed,
+)
 from zbackup.model.moment import local_text
 from zbackup.model.proof import NEXT, Proof, ProofSubject
 from zbackup.model.recovery import Files, Recovered
@@ -48,11 +55,11 @@ def _one_later(
         with second_clone.made(ctx, clone, base) as second:
             log = plan.log.record
             seen = ctx.recovery.step_on(second, base.home, log, following, subject, ctx.progress)
-    except VerificationFailed as fails:
+    except ReplayFailed as fails:
         if subject.table is None:
             return judge(subject, recovered.sights, str(fails))
         return Proof("remains", f"{judge(subject, recovered.sights).text}, and the statement fails: {fails}")
-    except (CommandFailed, DatabaseError, Refused) as problem:
+    except (CommandFailed, DatabaseError, Refused, VerificationFailed) as problem:
         return judge(subject, recovered.sights, str(problem))
     return judge(subject, (*recovered.sights, seen))
 

@@ -1,4 +1,4 @@
-"""Copy a part of a binlog file, at the same offsets."""
+"""Copy a part of a binlog file."""
 
 from pathlib import Path
 from typing import IO, Final
@@ -9,21 +9,23 @@ from zbackup.proc import secure_files
 _AT_ONCE: Final = 1 << 20
 
 
-def copy_part(file: Path, copy: Path, begin: int, end: int, *, owner: tuple[int, int], mode: int) -> None:
-    """Copy what stands between two offsets of a file to a new one, with the file's head.
+def copy_part(
+    file: Path, copy: Path, part: tuple[int, int], *, in_place: bool, owner: tuple[int, int], mode: int
+) -> None:
+    """Copy what stands between two offsets of a file behind its head into a new one.
 
-    Between the first transaction and `begin` is a hole: who reads from `begin` on reads only the head before
-    that.
+    `in_place`: at the same offsets, with a hole before them. A server cannot read such a file, which it reads
+    from its beginning.
     """
-    head = 0
-    if begin:
-        with opened(file) as scanner:
-            head = min(next((span[1] for span in scanner.spans()), end), begin, end)
+    begin, end = part
+    with opened(file) as scanner:
+        head = min(next((span[0] for span in scanner.spans()), begin), begin)
     secure_files.write_new(copy, b"", mode=mode, owner=owner)
     with secure_files.open_regular(file) as source:
         _append(source, copy, 0, head)
-        secure_files.truncate(copy, min(begin, end), owner[0])
-        _append(source, copy, min(begin, end), end)
+        if in_place:
+            secure_files.truncate(copy, begin, owner[0])
+        _append(source, copy, begin, end)
 
 
 def _append(source: IO[bytes], copy: Path, begin: int, end: int) -> None:

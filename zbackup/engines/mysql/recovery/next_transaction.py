@@ -19,32 +19,34 @@ LARGEST: Final = 64 << 20
 """Bytes of a transaction that is replayed to see what it does."""
 
 
-def take_out(log: Sequence[Path], transaction: Transaction, home: Path) -> None:
+def take_out(log: Sequence[Path], transaction: Transaction, home: Path, flavor: str) -> None:
     """Keep the transaction's log in a clone's home, unless it is too large."""
-    span = _span(transaction, home)
-    if span.stop.offset - span.start.offset > LARGEST:
+    start, stop = _ends(transaction)
+    if stop.offset - start.offset > LARGEST:
         return
-    file = next(f for f in log if f.name == span.start.file)
-    owner = secure_files.stat(home)
+    file, owner = next(f for f in log if f.name == start.file), secure_files.stat(home)
     secure_files.make_directory(home / NEXT, mode=0o700)
     copy_part(
         file,
-        span.files[0],
-        span.start.offset,
-        span.stop.offset,
+        home / NEXT / file.name,
+        (start.offset, stop.offset),
+        # MySQL reads the file itself. MariaDB is sent events, which say where they stood.
+        in_place=flavor == "mariadb",
         owner=(owner.st_uid, owner.st_gid),
         mode=0o600,
     )
 
 
 def taken_out(transaction: Transaction, home: Path) -> LogRange:
-    """The log that take_out() kept. Raise Refused where it kept none."""
-    span = _span(transaction, home)
-    if not secure_files.exists(span.files[0]):
+    """The log that take_out() kept, which is the end of its file. Raise Refused where it kept none."""
+    start, stop = _ends(transaction)
+    file = home / NEXT / start.file
+    if not secure_files.exists(file):
         raise Refused(f"it is larger than {LARGEST >> 20} MiB")
-    return span
+    end = secure_files.size(file)
+    begin = LogPosition.of(file.name, end - (stop.offset - start.offset))
+    return LogRange(files=(file,), start=begin, stop=LogPosition.of(file.name, end), ends_file=True)
 
 
-def _span(transaction: Transaction, home: Path) -> LogRange:
-    start, stop = LogPosition.parse(transaction.start), LogPosition.parse(transaction.end)
-    return LogRange(files=(home / NEXT / start.file,), start=start, stop=stop, ends_file=True)
+def _ends(transaction: Transaction) -> tuple[LogPosition, LogPosition]:
+    return LogPosition.parse(transaction.start), LogPosition.parse(transaction.end)

@@ -135,7 +135,7 @@ class MysqlRecovery:
             hole = Hole.of(skip, start, point) if skip else None
             following = described(point.first_skipped) if proves else None
             if following:
-                next_transaction.take_out(log_files, following, base.home)
+                next_transaction.take_out(log_files, following, base.home, server.flavor)
             other = _other_zone(temporary, base, progress) if point.transactions else ""
             aside = memory_tables.set_aside(temporary.connection, base.record, temporary.progressing)
             with aside, hole.explained() if hole else nullcontext():

@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from zbackup.engines.mysql.binlog.copy_part import copy_part
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery.packets import PacketStep
 from zbackup.engines.mysql.recovery.replay import Applier, LogRange, follow
@@ -27,6 +26,7 @@ from zbackup.proc import secure_files
 CHANNEL = "zbackup"
 SMALL = 64 << 20
 """Bytes of log that are copied rather than shown to the server where they are: some 100,000 transactions."""
+_AT_ONCE = 1 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -50,10 +50,13 @@ def copied(log: LogRange, relay: Path) -> LogRange:
     copies = []
     for file in log.files:
         copy = relay / file.name
-        begin = log.start.offset if file.name == log.start.file else 0
-        end = log.stop.offset if file.name == log.stop.file else log.size(file)
         with _room():
-            copy_part(file, copy, begin, end, owner=(facts.st_uid, facts.st_gid), mode=0o640)
+            secure_files.write_new(copy, b"", mode=0o640, owner=(facts.st_uid, facts.st_gid))
+            with secure_files.open_regular(file) as source, secure_files.open_to_append(copy) as sink:
+                left = log.size(file)
+                while chunk := source.read(min(_AT_ONCE, left)):
+                    sink.write(chunk)
+                    left -= len(chunk)
         copies.append(copy)
     return replace(log, files=tuple(copies))
 
