@@ -19,7 +19,8 @@ def copy_part(
     """
     begin, end = part
     with opened(file) as scanner:
-        head = min(next((span[0] for span in scanner.spans()), begin), begin)
+        # In front of a hole is a transaction: what comes behind the head is looked at, too.
+        head = min(next((span[in_place] for span in scanner.spans()), begin), begin)
     secure_files.write_new(copy, b"", mode=mode, owner=owner)
     with secure_files.open_regular(file) as source:
         _append(source, copy, 0, head)

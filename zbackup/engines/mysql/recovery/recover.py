@@ -174,7 +174,7 @@ class MysqlRecovery:
             with temporary.progressing():
                 GivenSettings.give(temporary.connection, files.record.server)
             with memory_tables.set_aside(temporary.connection, files.record, temporary.progressing):
-                self._apply(temporary, log, span, progress)
+                self._apply(temporary, log, (span, packets.one_step(span)), progress)
             with temporary.progressing():
                 seen = look(temporary.connection, files.record, proves, following, behind=True)
             temporary.discard()
@@ -285,21 +285,23 @@ class MysqlRecovery:
             require_all_logged(temporary.connection, span)
         progress.phase("replaying", how_many(point.transactions))
         in_place = log.home in temporary.server.files.beside
-        return self._apply(temporary, log.record, span, progress, hole=hole, in_place=in_place)
+        steps = packets.steps_of(span, temporary.server.files.record.server)
+        self._apply(temporary, log.record, (span, steps), progress, hole=hole, in_place=in_place)
+        return steps
 
     def _apply(
         self,
         temporary: Temporary,
         log: Record,
-        span: LogRange,
+        wanted: tuple[LogRange, packets.PacketSteps],
         progress: Progress,
         *,
         hole: Hole | None = None,
         in_place: bool = False,
-    ) -> packets.PacketSteps:
+    ) -> None:
         """Have the server apply the range of a log; `in_place`: it sees these files, which are its own."""
+        span, steps = wanted
         given = temporary.server.files.record.server
-        steps = packets.steps_of(span, given)
         if temporary.server.flavor == "mysql":
             relay = temporary.server.own.relay
             if in_place:
@@ -310,7 +312,7 @@ class MysqlRecovery:
                 hole.fill(temporary.connection)
             with temporary.progressing() as told:
                 replay_mysql.replay(temporary.connection, span, steps.steps, relay, progress, told)
-            return steps
+            return
         recorded, version = log.server, log.server_version
         stretches = hole.around(span) if hole else (span,)
         for stretch, packet in (part for each in stretches for part in packets.parts(each, given)):
@@ -319,7 +321,6 @@ class MysqlRecovery:
                 temporary.progressing() as told,
             ):
                 replay_mariadb.replay(temporary.connection, source, stretch, packet, progress, told)
-        return steps
 
 
 def _tell_of_plugins(base: Files, progress: Progress) -> None:
