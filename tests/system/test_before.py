@@ -191,6 +191,29 @@ class TestBefore:
         assert gone.rc == 4 and "no drop of shop.ghost is in the log" in gone.err, str(gone)
         assert {name for name in house.names() - held if "@" not in name} == set()
 
+    def test_a_table_that_is_replaced_is_seen_to_be_another_one(
+        self, house: House, accident: Accident
+    ) -> None:
+        """Only MariaDB has the statement."""
+        server = house.server
+        if server.settings.kind == "mysql":
+            return
+        for name, engine, more in (
+            ("`a.b c`", "InnoDB", ""),
+            ("parted", "InnoDB", "PARTITION BY HASH (id) PARTITIONS 3"),
+            ("plain", "Aria", ""),
+        ):
+            server.sql(f"CREATE TABLE shop.{name} (id INT PRIMARY KEY) ENGINE={engine} {more}")
+            server.sql(f"CREATE OR REPLACE TABLE shop.{name} (id INT PRIMARY KEY) ENGINE={engine} {more}")
+        for wanted, text in (("shop.plain", "it is another one"), ("shop.*", "it is another one (1 table)")):
+            words = ("--before-drop", wanted, "--yes", "--name", "replaced", "--json")
+            _assert_seen(house.zb("restore", *words).data, f"{wanted} is there; one transaction later {text}")
+            house.destroy("replaced")
+        for name in ("`a.b c`", "parted"):
+            words = ("--before-drop", f"shop.{name}", "--yes", "--name", "replaced", "--json")
+            _assert_seen(house.zb("restore", *words).data, "one transaction later it is another one")
+            house.destroy("replaced")
+
     def test_a_later_drop_that_the_log_does_not_tell_of_is_said(
         self, house: House, accident: Accident
     ) -> None:

@@ -153,7 +153,9 @@ def test_what_cannot_be_told_says_how_it_is_done_by_hand(read: LogRead, kind: ty
 
 
 def test_none_is_found_and_what_else_there_was_is_said() -> None:
-    with pytest.raises(NotFound, match=r"^no drop of shop.orders is in the log: see zbackup log --table"):
+    with pytest.raises(
+        NotFound, match=r"^no drop of shop.orders is in the log: see zbackup log shop --table"
+    ):
         Log(FILLED, END).last()
     with pytest.raises(
         NotFound, match=r"the last change of its definition was at .*, by u:400: CREATE TABLE"
@@ -203,7 +205,7 @@ def test_a_later_drop_that_was_missed_is_said(behind: tuple[LogEntry, ...]) -> N
     assert "shop.orders is not on the server" in first
     assert f"by {behind[-1].transaction.gtid}" in first
     assert (look, restore) == (
-        "  zbackup log --table shop.orders",
+        "  zbackup log shop --table shop.orders",
         "  zbackup restore shop --before TRANSACTION",
     )
 

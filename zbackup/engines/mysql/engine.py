@@ -49,7 +49,7 @@ class MysqlEngine:
 
     def has_table(self, name: TableName) -> bool:
         """See engines.base.Engine."""
-        with connect(self._asked) as connection:
+        with connect(self.connect) as connection:
             return has_table(connection, name)
 
     def heal(self) -> None:

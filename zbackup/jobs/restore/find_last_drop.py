@@ -38,7 +38,10 @@ def find_last_drop(
     """
     name, kind = subject.table, subject.kind
     assert name and kind
-    table, look = str(name), shlex.join(("zbackup", "log", "--table", name.typed(ctx.engine_name)))
+    table, look = (
+        str(name),
+        shlex.join(("zbackup", "log", ctx.instance, "--table", name.typed(ctx.engine_name))),
+    )
     # An oplog has no drop of a collection that was not there: its documents need not be looked at.
     sure = isinstance(ctx.log_search, ServerSearch)
     seen = LastDrop(table, kind, only_of_what_was_there=sure, disproved=disproved)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from zbackup.model.log import how_many
 from zbackup.model.proof import Proof, ProofSubject, Sight
 
 
@@ -23,7 +24,7 @@ def judge(subject: ProofSubject, sights: Sequence[Sight], why: str = "") -> Proo
     if after is None:
         return Proof("open", there + _unseen(why))
     if taken := before.tables - after.tables:
-        count = f" ({len(taken)} tables)" if subject.table.is_schema else ""
+        count = f" ({how_many(len(taken), 'table', 'tables')})" if subject.table.is_schema else ""
         made_again = {each for each, _ in taken} & {each for each, _ in after.tables}
         then = "it has none" if gone else "it is another one" if made_again else "it is gone"
         return Proof("proved", f"{there}; one transaction later {then}{count}")

@@ -1,6 +1,5 @@
 """Look at what a server has of tables, or whether it has a transaction: see model.proof."""
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 from zbackup.engines.mysql.recovery.verify_replay import has_transaction
@@ -13,6 +12,7 @@ from zbackup.model.record import Record
 
 _EMPTY: Final = frozenset({"MEMORY", "BLACKHOLE"})
 """Engines that have no rows after a start, or never."""
+_DATED: Final = frozenset({"MYISAM", "ARIA"})
 _WITH_ROWS: Final = frozenset({"BASE TABLE", "SYSTEM VERSIONED"})
 
 
@@ -44,14 +44,22 @@ def _look(
 
 
 def _identity(connection: Connection, record: Record, row: dict[str, Any]) -> str:
+    """What tells a table from another of its name; "" where a statement never leaves another one, as MySQL's.
+
+    InnoDB gives numbers, to each partition one. Of the others two say in their own files when they were made.
+    """
     if record.engine == "mysql":
         return ""
-    known: Iterable[dict[str, Any]] = connection.rows(
-        "SELECT TABLE_ID AS i FROM information_schema.INNODB_SYS_TABLES WHERE CAST(NAME AS BINARY) = "
-        "CONCAT(CAST(CONVERT(%s USING filename) AS BINARY), '/', CAST(CONVERT(%s USING filename) AS BINARY))",
+    if str(row["e"]).upper() in _DATED:
+        return str(row["c"])
+    known = connection.rows(
+        "SELECT TABLE_ID AS i FROM information_schema.INNODB_SYS_TABLES, (SELECT CONCAT("
+        "CAST(CONVERT(%s USING filename) AS BINARY), '/', CAST(CONVERT(%s USING filename) AS BINARY)) AS n) "
+        "AS one WHERE CAST(NAME AS BINARY) = n OR LEFT(CAST(NAME AS BINARY), LENGTH(n) + 3) = "
+        "CONCAT(n, CAST('#P#' AS BINARY)) ORDER BY i",
         (row["s"], row["t"]),
     )
-    return " ".join(str(each) for each in (row["c"], *(one["i"] for one in known)))
+    return " ".join(str(one["i"]) for one in known)
 
 
 def _has_rows(connection: Connection, row: dict[str, Any]) -> bool:
