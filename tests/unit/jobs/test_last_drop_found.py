@@ -153,9 +153,7 @@ def test_what_cannot_be_told_says_how_it_is_done_by_hand(read: LogRead, kind: ty
 
 
 def test_none_is_found_and_what_else_there_was_is_said() -> None:
-    with pytest.raises(
-        NotFound, match=r"^no drop of shop.orders is in the log: see zbackup log shop --table"
-    ):
+    with pytest.raises(NotFound, match=r"^no drop of shop.orders is in the log: see zbackup log shop"):
         Log(FILLED, END).last()
     with pytest.raises(
         NotFound, match=r"the last change of its definition was at .*, by u:400: CREATE TABLE"
