@@ -251,6 +251,19 @@ class VerificationFailed(ZbackupError):
     exit_status = 11
 
 
+class ReplayFailed(VerificationFailed):
+    """A recovered server could not apply a transaction of the log (named)."""
+
+
+class Disproved(VerificationFailed):
+    """The recovered server shows that what was found in the log is not what was asked for."""
+
+    def __init__(self, message: str, found: str, *, goes_on: bool) -> None:
+        """`found` is the position of what was found; `goes_on`: an earlier one may be what was asked for."""
+        super().__init__(message)
+        self.found, self.goes_on = found, goes_on
+
+
 class CopyIncomplete(ZbackupError):
     """A copy or undo is done, but production's other rows or rules kept out some (named)."""
 

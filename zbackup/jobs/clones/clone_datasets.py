@@ -11,6 +11,7 @@ import shlex
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from zbackup.catalog.local import read_clones
 from zbackup.jobs.clones.claim import CLONE_PROPERTIES, announce
@@ -32,6 +33,8 @@ SNAPSHOT = "zbackup:clone_snapshot"
 FRESH = "fresh-"
 ORIGIN = "zbackup-origin"
 """The snapshot of a clone of a moment as it was handed over: what it is reset to."""
+SECOND, SECOND_ORIGIN = "second", "zbackup-second"
+"""In a clone's own dataset: see second_clone, and the snapshot that it is made of."""
 RECORD = "record.json"
 STOP_LIMIT_S = 120.0
 
@@ -180,7 +183,8 @@ def destroy(ctx: Context, clone: Clone, container: Dataset) -> None:
     if clone.kind == "dev" and clone.state != "building":
         # It is shown until its last dataset is gone, and never started again.
         describe(ctx, replace(clone, state="destroying"))
-    kill_server(ctx, clone.name)
+    for name in (second_run(ctx, clone.name).name, clone.name):
+        kill_server(ctx, name)
     if clone.kind == "copy":
         abort_partials(ctx, datasets[1:])
         # What had arrived in part, with nothing before it, goes with that.
@@ -199,13 +203,41 @@ def destroy(ctx: Context, clone: Clone, container: Dataset) -> None:
         ctx.zfs.destroy_filesystem(dataset)
     if INTENT + clone.name in ctx.zfs.user_properties(ctx.clones).get(ctx.clones, {}):
         ctx.zfs.clear_property(ctx.clones, INTENT + clone.name)
-    secure_files.remove_tree(ctx.run_dir / clone.name)
-    # Both are root's, and harmless: the daemon leaves them.
+    for run in (second_run(ctx, clone.name), ctx.run_dir / clone.name):
+        _remove_run(run)
+    # Root's, and harmless: the daemon leaves it.
     with contextlib.suppress(PermissionError):
-        secure_files.unlink(process_note(ctx.run_dir / clone.name))
         # ZFS leaves the mountpoint behind when it could not tell that it had made it.
         secure_files.remove_empty(ctx.mountpoint / clone.name)
     log.info("clone.destroyed", clone=clone.name)
+
+
+def _remove_run(run: Path) -> None:
+    """Remove what is in the run directory of a server that is gone, and what was noted of it."""
+    secure_files.remove_tree(run)
+    # Root's, and harmless: the daemon leaves it.
+    with contextlib.suppress(PermissionError):
+        secure_files.unlink(process_note(run))
+
+
+def second_run(ctx: Context, name: str) -> Path:
+    """The run directory of a clone's second clone. No clone of a user's can be called so."""
+    return ctx.run_dir / f"{name}.{SECOND}"
+
+
+def destroy_second(ctx: Context, clone: Clone) -> None:
+    """Destroy what there is of a clone's second clone. Raise Refused when it is not the clone's own."""
+    run, home = second_run(ctx, clone.name), f"{ctx.clones}/{clone.name}/{SECOND}"
+    kill_server(ctx, run.name)
+    datasets = ctx.zfs.filesystems(f"{ctx.clones}/{clone.name}")
+    second = [d for d in datasets if d.name == home or d.name.startswith(f"{home}/")]
+    require_parts(ctx, clone, second)
+    for dataset in sorted(second, key=lambda d: d.name, reverse=True):
+        ctx.zfs.destroy_filesystem(dataset)
+    for snapshot in ctx.zfs.snapshots_below(f"{ctx.clones}/{clone.name}"):
+        if snapshot.name == SECOND_ORIGIN and dict(snapshot.properties).get(SNAPSHOT) == clone.id:
+            ctx.zfs.destroy_snapshot(snapshot)
+    _remove_run(run)
 
 
 def _require_own(ctx: Context, clone: Clone, datasets: Sequence[Dataset]) -> list[Snapshot]:
@@ -271,4 +303,4 @@ def _is_part(clone: Clone, origins: Mapping[str, str], name: str) -> bool:
     """
     if not name.rpartition("/")[2].removeprefix(FRESH).isdecimal():
         return False
-    return clone.kind == "copy" or origins[name].rpartition("@")[2] in (clone.backup, ORIGIN)
+    return clone.kind == "copy" or origins[name].rpartition("@")[2] in (clone.backup, ORIGIN, SECOND_ORIGIN)

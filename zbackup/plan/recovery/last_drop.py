@@ -5,7 +5,7 @@ too: everything before it has the table no more. So a drop counts unless a drop,
 table got, left nothing to drop before it. Some logs hold no drop of what was not there, such as an oplog.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from zbackup.model.log_entry import Kind, LogEntry, Touched
 from zbackup.model.table_name import EVERY_TABLE, joined, separated
@@ -17,10 +17,21 @@ class LastDrop:
     `found` is the last that counts, as far as was heard; `defined` the last change of the table's definition,
     which may be the same; `renamed` when it last got another name, and which. SCHEMA.* is all of a schema:
     there one table may go after the other. `only_of_what_was_there`: no other drop of a table is in the log.
+    `last` is the last of the log that did anything to it, and `there` whether it left the table there (None:
+    not known). `disproved` are the positions of transactions that were found before, and did nothing to it.
     """
 
-    def __init__(self, table: str, kind: Kind, *, only_of_what_was_there: bool = False) -> None:
-        self.table, self.kind, self._sure = table, kind, only_of_what_was_there
+    def __init__(
+        self,
+        table: str,
+        kind: Kind,
+        *,
+        only_of_what_was_there: bool = False,
+        disproved: Collection[str] = (),
+    ) -> None:
+        self.table, self.kind, self._sure, self._disproved = table, kind, only_of_what_was_there, disproved
+        self.last: LogEntry | None = None
+        self.there: bool | None = None
         self.found: LogEntry | None = None
         self.defined: LogEntry | None = None
         self.renamed: tuple[LogEntry, str] | None = None
@@ -33,11 +44,15 @@ class LastDrop:
         self._here_open = False
         self._here_defined: LogEntry | None = None
         self._here_renamed: tuple[LogEntry, str] | None = None
+        self._here_last: LogEntry | None = None
         self._gone: bool | None = None
 
     def saw(self, entry: LogEntry) -> None:
         """Hear of the next transaction of the file."""
+        if entry.transaction.start in self._disproved:
+            return
         own, schema = self._done(entry)
+        self._here_last = entry if own | schema else self._here_last
         if "ddl" in own | schema:
             self._here_defined = entry
         if self.kind in own | schema and not self._gone:
@@ -68,6 +83,9 @@ class LastDrop:
         """Hear that there is no more of the file; tell whether older ones have no say."""
         self.defined = self.defined or self._here_defined
         self.renamed = self.renamed or self._here_renamed
+        self.last = self.last or self._here_last
+        if self.there is None and self._gone is not None:
+            self.there = not self._gone
         if self.found is None or (self._open and self._gone):
             self.found, self._open = self._here, self._here_open
         elif self._gone is False:

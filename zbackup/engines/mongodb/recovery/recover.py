@@ -35,6 +35,7 @@ from zbackup.engines.mongodb.recovery.as_it_is import (
 )
 from zbackup.engines.mongodb.recovery.as_of import was_still
 from zbackup.engines.mongodb.recovery.handing_over import handed_over
+from zbackup.engines.mongodb.recovery.sight import look
 from zbackup.engines.mongodb.recovery.validate import validate_collections
 from zbackup.engines.mongodb.server.connection import Connection
 from zbackup.engines.owner import require_own_user
@@ -46,6 +47,7 @@ from zbackup.model.copying import Entrance
 from zbackup.model.errors import NotRecoverable, Refused
 from zbackup.model.log import ClusterTime, LogSpan, Transaction
 from zbackup.model.progress import Progress
+from zbackup.model.proof import ProofSubject, Sight
 from zbackup.model.record import ARCHIVED, Record
 from zbackup.model.recovery import Checked, Files, Recovered, ReplayRange, Serving
 from zbackup.model.target import Stop, time_of
@@ -130,6 +132,7 @@ class MongoRecovery:
         progress: Progress,
         *,
         skip: Transaction | None = None,
+        proves: ProofSubject | None = None,
     ) -> Recovered:
         """Merge the oplogs, let mongod recover to the stop point, and serve the result."""
         if skip is not None:
@@ -154,6 +157,7 @@ class MongoRecovery:
                 hand_over(connection, progress)
                 role = role_of(log.record.server) or role_of(base.record.server)
                 member = membership(connection, role) if role else None
+                sights = look(connection, proves, merged.point.skipped) if proves else ()
                 if serving and serving.addresses:
                     rewrite(connection, serving.role, serving.addresses)
         return Recovered(
@@ -165,7 +169,20 @@ class MongoRecovery:
             replay=merged.replay,
             clock_accepted=merged.point.disputed,
             member=member,
+            sights=sights,
         )
+
+    def step_on(
+        self,
+        files: Files,
+        home: Path,
+        log: Record,
+        following: Transaction,
+        proves: ProofSubject,
+        progress: Progress,
+    ) -> Sight:
+        """See engines.base.Recovery. What an entry does to a collection it tells itself: see sight."""
+        raise Refused("the next entry of the oplog does not name the collection by its UUID")
 
     def open(self, base: Files, serving: Serving | None, progress: Progress) -> Recovered:
         """See engines.base.Recovery."""
