@@ -160,7 +160,7 @@ class PoolReadOnly(CommandFailed):
 
 
 class KeyNotLoaded(CommandFailed):
-    """A dataset is encrypted and its key is not loaded: it cannot be mounted."""
+    """A dataset is encrypted and its key is not loaded: it cannot be mounted, read or received into."""
 
     exit_status = 3
     remedy = "load its key with zfs load-key (zfs get encryptionroot names the dataset), and try again"
@@ -171,6 +171,12 @@ class PoolFull(CommandFailed):
 
     exit_status = 3
     remedy = "zfs list -o space shows what takes the room, zbackup prune gives back what no rule keeps"
+
+
+class NoRoomForSnapshot(ZbackupError):
+    """A refreservation leaves no room for a snapshot (named). None was taken."""
+
+    exit_status = 3
 
 
 class NotFound(ZbackupError):
@@ -217,6 +223,10 @@ class Refused(ZbackupError):
     """The request would not be safe, for example data on two pools. Nothing was changed."""
 
     exit_status = 9
+
+
+class KeyElsewhere(Refused):
+    """A copy's encryption root was changed at its destination: it cannot be read with the source's key."""
 
 
 class PrivateKeyElsewhere(Refused):

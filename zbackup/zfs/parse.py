@@ -111,6 +111,18 @@ def holds(listing: str) -> list[tuple[str, str]]:
     return [(row[0], row[1]) for row in rows]
 
 
+def quotas(listing: str) -> list[str]:
+    """The names of the quota properties that are set, from `zfs userspace` and `zfs projectspace`: type,
+    name, quota and objquota. A type is "POSIX User", "SMB Group", "Project" and the like."""
+    found = []
+    for line in _lines(listing):
+        kind, name, *values = line.split("\t")
+        of = kind.rpartition(" ")[2].lower()
+        named = zip((f"{of}quota@{name}", f"{of}objquota@{name}"), values, strict=False)
+        found += [key for key, value in named if value.isdigit() and int(value)]
+    return found
+
+
 def datasets(listing: str, mounts: Mapping[str, str]) -> list[Dataset]:
     """Parse `zfs list` with DATASET_COLUMNS, and add where the kernel has them mounted."""
     rows = (line.split("\t") for line in _lines(listing))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from zbackup.model.begin_record import RECORD
-from zbackup.model.errors import VerificationFailed
+from zbackup.model.errors import KeyNotLoaded, VerificationFailed
 from zbackup.proc.pipeline import Command, Meter, Pace, reading
 from zbackup.zfs.stream_records import END, byte_order, read_record
 
@@ -34,6 +34,15 @@ class _Enough(Exception):
     def __init__(self, found: Content) -> None:
         super().__init__()
         self.found = found
+
+
+def opens(sender: Command) -> bool:
+    """Tell whether the key that is loaded opens the encrypted snapshot that `sender` sends, not raw."""
+    try:
+        read_content(sender, 1, Meter())
+    except KeyNotLoaded:
+        return False
+    return True
 
 
 def read_content(sender: Command, most: int, meter: Meter) -> Content:

@@ -212,6 +212,16 @@ def space(*settings: DatasetSettings, free: float = 50, **written: float) -> lis
     return [(f.severity, f.text, f.fix) for f in found if f.text.partition(" ")[0] != "tank"]
 
 
+def test_a_refreservation_needs_as_much_again_for_a_snapshot() -> None:
+    room = {"usedbydataset": 90, "used": 130, "refreservation": 60, "usedbyrefreservation": 40}
+    assert space(dataset(**room, available=60)) == []
+    ((severity, text, fix), *_) = space(dataset(**room, available=59))
+    assert (severity, fix) == ("critical", "zfs set refreservation=none tank/db")
+    assert (
+        "the refreservation of tank/db" in text and "takes 20.0 GiB" in text and "19.0 GiB are free" in text
+    )
+
+
 def test_snapshots_take_nothing_of_a_refquota() -> None:
     """ZFS gives as available what is the least: by a refquota, what the data may still grow."""
     much = dataset(usedbydataset=30, usedbysnapshots=300, used=330, referenced=30, available=20, refquota=50)

@@ -4,6 +4,8 @@
 <clones>/<name>.copy/0..   clones of the copies, each with one snapshot to be recovered or read from
 """
 
+import shlex
+
 from zbackup.catalog.local import Catalog
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import CLONE_PROPERTIES
@@ -12,7 +14,11 @@ from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.restore.fetch import announced, mounted, of_parts
 from zbackup.model.backup import Backup
 from zbackup.model.errors import Refused, Taken, ZbackupError
+from zbackup.model.snapshot import Snapshot
 from zbackup.plan.clones.clone_name import copy_name
+from zbackup.proc.pipeline import Command
+from zbackup.zfs.stream_content import opens
+from zbackup.zfs.streams import content_argv, failure_of, wrong_key_text
 
 SNAPSHOT_LIMIT_S = 60.0
 
@@ -81,10 +87,18 @@ def clean_up(ctx: Context, name: str) -> None:
 
 
 def _require_keys(ctx: Context, backups: tuple[Backup, ...]) -> None:
-    for dataset in dict.fromkeys(s.dataset for backup in backups for s in backup.snapshots):
+    for dataset, copy in {s.dataset: s for backup in backups for s in backup.snapshots}.items():
         status, root = ctx.zfs.values(dataset, "keystatus", "encryptionroot")
         if status == "unavailable":
             raise Refused(
-                f"{dataset} is encrypted and its key is not loaded: zfs load-key {root}, then give the same "
-                f"command again"
+                f"{dataset} is encrypted and its key is not loaded. Load it, then give the same command "
+                f"again:\n"
+                f"zfs load-key {shlex.quote(root)}"
             )
+        if status == "available" and not opens(_plain(copy)):
+            raise Refused(wrong_key_text(dataset, root))
+
+
+def _plain(copy: Snapshot) -> Command:
+    argv = content_argv(str(copy), raw=False)
+    return Command(argv=argv, failure=lambda status, said: failure_of(argv, status, said))

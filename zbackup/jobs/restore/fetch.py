@@ -5,6 +5,7 @@
 """
 
 import json
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -23,7 +24,7 @@ from zbackup.model.errors import CommandFailed, NotResumable, Refused, StreamRef
 from zbackup.model.event_log import log
 from zbackup.model.snapshot import Dataset, Snapshot
 from zbackup.plan.clones.clone_name import copy_name
-from zbackup.plan.ship.accept_stream import require_copy
+from zbackup.plan.ship.accept_stream import require_copy, require_receivable
 from zbackup.proc.pipeline import Command, Head, Meter
 from zbackup.zfs.streams import ZfsStreams, failure_of, receive_argv
 
@@ -126,7 +127,7 @@ def _receive(ctx: Context, session: Session, clone: Clone, arriving: _Arriving, 
     receiver = Command(
         argv=argv,
         failure=lambda status, said: failure_of(argv, status, said),
-        head=Head(RECORD, lambda head: require_copy(head, copy.guid, base, str(copy))),
+        head=Head(RECORD, lambda head: _require_stream(ctx, head, part, copy, base)),
     )
     token, problem = streams.partial(part), ""
     try:
@@ -142,6 +143,13 @@ def _receive(ctx: Context, session: Session, clone: Clone, arriving: _Arriving, 
     if not _is_here(ctx, part, copy):
         raise VerificationFailed(f"what arrived in {part} is not {copy} (guid {copy.guid})")
     log.info("fetch.received", snapshot=str(copy), dataset=part)
+
+
+def _require_stream(ctx: Context, head: bytes, part: str, copy: Snapshot, base: int | None) -> None:
+    require_copy(head, copy.guid, base, str(copy))
+    container = part.rpartition("/")[0]
+    if ctx.zfs.values(container, "encryption") != ("off",):
+        require_receivable(head, str(copy), container)
 
 
 def _is_here(ctx: Context, part: str, copy: Snapshot) -> bool:
@@ -161,8 +169,9 @@ def mounted(ctx: Context, container: str, members: int) -> tuple[Dataset, ...]:
             if "key" not in failure.stderr:
                 raise
             raise Refused(
-                f"{dataset.name} is encrypted and its key is not loaded: zfs load-key {dataset.name}, "
-                f"then give the same command again"
+                f"{dataset.name} is encrypted and its key is not loaded. It is the one that the copy had "
+                f"at the destination. Load it, then give the same command again:\n"
+                f"zfs load-key {shlex.quote(dataset.name)}"
             ) from failure
     return tuple(d for d in ctx.zfs.filesystems(container) if d.name != container)
 

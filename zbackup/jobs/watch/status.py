@@ -187,7 +187,13 @@ def _facts(
         down=status.down,
         archives=tuple(_archive_facts(each, now) for each in status.archives),
         lags=tuple(
-            health.Lag(destination=s.destination, behind=s.behind, most=s.max_lag, waiting=waiting)
+            health.Lag(
+                destination=s.destination,
+                behind=s.behind,
+                most=s.max_lag,
+                waiting=waiting,
+                other_key=s.other_key,
+            )
             for s in status.shipped
         ),
     )

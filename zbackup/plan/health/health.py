@@ -6,10 +6,11 @@ from datetime import datetime, timedelta
 from itertools import zip_longest
 
 from zbackup.model.backup import Backup
-from zbackup.model.errors import NotRecoverable, VerificationFailed
+from zbackup.model.errors import KeyElsewhere, NotRecoverable, VerificationFailed
 from zbackup.model.finding import Finding, Severity
 from zbackup.model.log import LogDamage
 from zbackup.model.moment import local_text
+from zbackup.model.shipped import OtherKey
 from zbackup.model.space import DatasetSettings, Pool
 from zbackup.plan.due import DIFFERENT
 from zbackup.plan.duration_text import length
@@ -52,6 +53,7 @@ class Lag:
     behind: timedelta | None
     most: timedelta | None
     waiting: timedelta = timedelta.max
+    other_key: OtherKey | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,6 +249,30 @@ def of_jobs(jobs: Sequence[JobFacts]) -> list[Finding]:
 
 
 def _lags(lags: Sequence[Lag]) -> list[Finding]:
+    return [
+        *(_other_key(lag.destination, found) for lag in lags if (found := lag.other_key)),
+        *_behind(lags),
+    ]
+
+
+def _other_key(destination: str, found: OtherKey) -> Finding:
+    text = f"the encryption root of {found.copy} at {destination} was changed to {found.root}"
+    if found.overwritten:
+        why = "neither key opens it since the stream that arrived afterwards"
+    else:
+        why = f"nothing more is sent: a stream brings the key of {found.dataset}, and neither would open it"
+    return Finding(
+        severity="critical",
+        subject="ship",
+        text=text,
+        why=f"{why}; zbackup check names the remedy",
+        fix="zbackup check",
+        exit_status=KeyElsewhere.exit_status,
+        key=f"{destination} key",
+    )
+
+
+def _behind(lags: Sequence[Lag]) -> list[Finding]:
     return [
         Finding(
             severity="critical",

@@ -4,9 +4,10 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from zbackup.model.errors import PoolReadOnly
+from zbackup.model.errors import NoRoomForSnapshot, PoolReadOnly
 from zbackup.model.finding import Finding, Severity
 from zbackup.model.space import DatasetSettings, Pool
+from zbackup.plan.size_text import size
 
 FREE_LOW, FREE_SERIOUS = 0.20, 0.10
 DAYS_LOW = 3.0
@@ -24,7 +25,8 @@ def of_space(
     because the rest is reserved. `written` are bytes a day that go into each dataset's snapshots."""
     known = [each for each in settings if each.values.get("available", "").isdigit()]
     lasting = _lasting(pool, written, known)
-    return [*_state(pool), *_room(pool, sum(written.values())), *_tightest(pool, known), *lasting]
+    room = [*_room(pool, sum(written.values())), *_tightest(pool, known)]
+    return [*_state(pool), *_no_snapshot(known), *room, *lasting]
 
 
 def _state(pool: Pool) -> Iterator[Finding]:
@@ -114,6 +116,61 @@ def _rooms(settings: DatasetSettings, pool: Pool) -> Iterator[_Less]:
     # Some less than the pool's share is what ZFS keeps for itself, and is said of the pool already.
     if not _bounded_by_data(settings) and rest.share < pool.free_share / 2:
         yield rest
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """A dataset whose refreservation leaves no room for a snapshot: ZFS needs `needed` bytes, `free` are
+    left."""
+
+    name: str
+    needed: int
+    free: int
+
+    @property
+    def text(self) -> str:
+        return (
+            f"the refreservation of {self.name} leaves no room for a snapshot: "
+            f"it takes {size(self.needed)} beside what is reserved, and {size(self.free)} are free"
+        )
+
+    @property
+    def fix(self) -> str:
+        return f"zfs set refreservation=none {shlex.quote(self.name)}"
+
+
+def too_reserved(settings: Sequence[DatasetSettings]) -> Reserved | None:
+    """Find a dataset of which ZFS takes no snapshot, for want of room beside its refreservation.
+
+    A snapshot owns the data that the reservation counted until then, all that was written since the one
+    before, so that as much is reserved again (dsl_dataset_snapshot_reserve_space of OpenZFS).
+    """
+    for each in settings:
+        needed = each.number("refreservation") - each.number("usedbyrefreservation")
+        if needed > (free := _free_beside(each)):
+            return Reserved(each.name, needed, free)
+    return None
+
+
+def _free_beside(settings: DatasetSettings) -> int:
+    """Return the bytes that are free beside the dataset's own reservation; never too few, where a refquota
+    hides how many there are."""
+    if not _bounded_by_data(settings) or not settings.above:
+        return max(0, settings.number("available") - settings.number("usedbyrefreservation"))
+    return settings.above[0].number("available") + settings.number("reservation")
+
+
+def _no_snapshot(known: Sequence[DatasetSettings]) -> Iterator[Finding]:
+    if found := too_reserved(known):
+        yield Finding(
+            severity="critical",
+            subject="space",
+            text=found.text,
+            why="no backup can be taken; a refquota and a quota bound a dataset without that",
+            fix=found.fix,
+            exit_status=NoRoomForSnapshot.exit_status,
+            key=f"{found.name} refreservation",
+        )
 
 
 def _tightest(pool: Pool, known: Sequence[DatasetSettings]) -> Iterator[Finding]:
