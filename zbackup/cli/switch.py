@@ -1,6 +1,5 @@
 """zbackup switch"""
 
-import shlex
 import sys
 from typing import Annotated, Any
 
@@ -12,6 +11,7 @@ from zbackup.cli.options import Options
 from zbackup.cli.output import emit, plain
 from zbackup.jobs.context import Context
 from zbackup.jobs.switch.switch import SwitchPlan, SwitchReport, plan, switch, undo
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import UsageError
 
 HELP = """Let a recovered clone take production's place.
@@ -115,9 +115,9 @@ def _shape(report: SwitchReport) -> dict[str, Any]:
 
 def _plan_text(found: SwitchPlan) -> str:
     rows = [
-        ["stop", shlex.join(found.service.stop)],
+        ["stop", command_line(*found.service.stop)],
         *(["rename", f"{old} to {new}"] for old, new in found.renames),
-        ["start", shlex.join(found.service.start)],
+        ["start", command_line(*found.service.start)],
     ]
     return tables.aligned(rows)
 
@@ -132,5 +132,6 @@ def _text(report: SwitchReport) -> str:
     said += [f"  backup     {report.backup}"] if report.backup else []
     said += [f"  note       {remark}" for remark in report.remarks]
     if report.outcome == "switched":
-        said.append(f"  to undo    zbackup switch {instance} --undo --confirm {instance}")
+        back = command_line("zbackup", "switch", instance, "--undo", "--confirm", instance)
+        said.append(f"  to undo    {back}")
     return "\n".join(said)

@@ -11,6 +11,7 @@ from zbackup.jobs.clones.fetched_datasets import fetched_guids
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.restore.fetch import announced, mounted, of_parts
 from zbackup.model.backup import Backup
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import Refused, Taken, ZbackupError
 from zbackup.plan.clones.clone_name import copy_name
 
@@ -40,7 +41,7 @@ def clone_at_destination(ctx: Context, name: str, base: Backup, source: Backup) 
         if fetched_guids(ctx, found[1].name):
             raise Taken(
                 f"{found[1].name} holds what was fetched for another restore: choose another --name, or "
-                f"zbackup clone destroy {copy_name(name)}"
+                f"{command_line('zbackup', 'clone', 'destroy', copy_name(name))}"
             )
         clone_datasets.destroy(ctx, *found)
     clone = announced(ctx, name, base, {})
@@ -76,7 +77,7 @@ def clean_up(ctx: Context, name: str) -> None:
     except ZbackupError as failure:
         ctx.progress.note(
             f"{ctx.clones}/{copy_name(name)} is left: {failure}. Remove it: "
-            f"zbackup clone destroy {copy_name(name)}"
+            f"{command_line('zbackup', 'clone', 'destroy', copy_name(name))}"
         )
 
 
@@ -85,6 +86,7 @@ def _require_keys(ctx: Context, backups: tuple[Backup, ...]) -> None:
         status, root = ctx.zfs.values(dataset, "keystatus", "encryptionroot")
         if status == "unavailable":
             raise Refused(
-                f"{dataset} is encrypted and its key is not loaded: zfs load-key {root}, then give the same "
+                f"{dataset} is encrypted and its key is not loaded: "
+                f"{command_line('zfs', 'load-key', root)}, then give the same "
                 f"command again"
             )

@@ -19,6 +19,7 @@ from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
 from zbackup.model.begin_record import RECORD
 from zbackup.model.clone import Clone
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import CommandFailed, NotResumable, Refused, StreamRefused, VerificationFailed
 from zbackup.model.event_log import log
 from zbackup.model.snapshot import Dataset, Snapshot
@@ -161,7 +162,8 @@ def mounted(ctx: Context, container: str, members: int) -> tuple[Dataset, ...]:
             if "key" not in failure.stderr:
                 raise
             raise Refused(
-                f"{dataset.name} is encrypted and its key is not loaded: zfs load-key {dataset.name}, "
+                f"{dataset.name} is encrypted and its key is not loaded: "
+                f"{command_line('zfs', 'load-key', dataset.name)}, "
                 f"then give the same command again"
             ) from failure
     return tuple(d for d in ctx.zfs.filesystems(container) if d.name != container)

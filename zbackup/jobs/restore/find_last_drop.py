@@ -1,12 +1,11 @@
 """Find the last statement that dropped or emptied a table, and the target just before it."""
 
-import shlex
-
 from zbackup.engines.log_search import ServerSearch
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.search_log import require_all_read
 from zbackup.jobs.restore.source import Source
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import NotFound, UsageError, ZbackupError
 from zbackup.model.log import ClusterTime
 from zbackup.model.log_entry import Kind, LogEntry, LogFilter
@@ -38,11 +37,14 @@ def find_last_drop(ctx: Context, source: Source, table: str, kind: Kind) -> LogE
         if seen.renamed is not None:
             entry, new = seen.renamed
             hint = f"; it got the name {new} {_words(ctx, entry)}: ask for that one, or restore --before it"
-        raise NotFound(f"no {kind} of {table} is in the log{hint}: see zbackup log --table {table}")
+        raise NotFound(
+            f"no {kind} of {table} is in the log{hint}: see "
+            f"{command_line('zbackup', 'log', '--table', table)}"
+        )
     if seen.defined is not None and seen.defined != seen.found:
         ctx.progress.note(
             f"the definition of {table} was changed again after this {kind}, the last time "
-            f"{_words(ctx, seen.defined)}: see zbackup log --table {table}"
+            f"{_words(ctx, seen.defined)}: see {command_line('zbackup', 'log', '--table', table)}"
         )
     return seen.found
 
@@ -90,13 +92,13 @@ def _by_hand(ctx: Context, source: Source, seen: LastDrop) -> str:
     if isinstance(source, DestinationSource):
         if source.address:
             # No other command looks into log there, as there is no configuration.
-            option = shlex.join((f"--before-{seen.kind}", seen.table))
+            option = command_line(f"--before-{seen.kind}", seen.table)
             return f"{doubt}. If you know which is meant, repeat this command with {name} instead of {option}"
         there = (source.destination.name,)
     look = ("zbackup", "log", ctx.instance, *(("--at", *there) if there else ()))
     then = ("zbackup", "restore", ctx.instance, *(("--from", *there) if there else ()))
     return (
         f"{doubt}. See what was read: "
-        f"{shlex.join((*look, '--table', seen.table, '--kind', seen.kind))}, and name the one that is meant: "
-        f"{shlex.join(then)} {name}"
+        f"{command_line(*look, '--table', seen.table, '--kind', seen.kind)}, and name the one that is meant: "
+        f"{command_line(*then)} {name}"
     )

@@ -15,6 +15,7 @@ from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.ship.holds_and_bookmarks import pin, release
 from zbackup.jobs.ship.lag import write_down, write_down_commit
 from zbackup.model.backup import Backup
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import Diverged, Refused, Stopped, Taken, ZbackupError
 from zbackup.model.event_log import log
 from zbackup.model.shipping import Inventory, SourceDataset
@@ -230,7 +231,8 @@ def _require_plan(ctx: Context, destination: ShipDestination, plan: ShipPlan) ->
         case NeedsInitial(datasets):
             raise Refused(
                 f"no copy of {', '.join(datasets)} is at {destination.adapter.address}, and a first one "
-                f"sends all of it: zbackup ship {ctx.instance} {destination.name} --initial"
+                f"sends all of it: "
+                f"{command_line('zbackup', 'ship', ctx.instance, destination.name, '--initial')}"
             )
 
 
@@ -241,7 +243,7 @@ def diverged_text(instance: str, destination: ShipDestination, found: Divergence
         f"{found.dataset} and its copy {instance}/{found.target} at {destination.adapter.address} have "
         f"diverged: {found.why}. Here: {here}. There: {there}. Nothing was changed. To continue and lose "
         f"neither, set the old copies aside ({destination.adapter.aside}) and start again: "
-        f"zbackup ship {instance} {destination.name} --initial"
+        f"{command_line('zbackup', 'ship', instance, destination.name, '--initial')}"
     )
 
 

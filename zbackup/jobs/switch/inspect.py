@@ -11,6 +11,7 @@ from zbackup.jobs.clones.lifecycle import require_ready
 from zbackup.jobs.context import Context
 from zbackup.jobs.switch.steps import part_name
 from zbackup.model.clone import Clone
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import NotFound, Refused
 from zbackup.model.record import Record
 from zbackup.model.recovery import OUTSIDE
@@ -40,7 +41,8 @@ def _bound_to_copies(ctx: Context, clone: Clone, address: str) -> Refused:
     """ZFS renames nothing across pools, and production must not depend on what lies at a destination."""
     pool = address.partition("/")[0]
     there = (t.name for t in ctx.destinations if t.adapter.here.partition("/")[0] == pool)
-    again = f"zbackup restore {ctx.instance} --from {next(there, 'DESTINATION')} --to {clone.target}"
+    source = next(there, "DESTINATION")
+    again = command_line("zbackup", "restore", ctx.instance, "--from", source, "--to", clone.target)
     return Refused(
         f"{clone.name} runs on copies at a destination, on the pool {pool}, and cannot leave them: fetch "
         f"them ({again}), then switch to that"

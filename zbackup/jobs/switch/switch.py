@@ -36,6 +36,7 @@ from zbackup.jobs.switch.steps import (
     unmount,
 )
 from zbackup.model.clone import Clone
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import DatabaseError, Refused, ZbackupError
 from zbackup.model.event_log import log
 from zbackup.model.long_value import CHUNK
@@ -183,9 +184,9 @@ def _go_back(ctx: Context, clone: Clone, failure: ZbackupError | KeyboardInterru
         start(ctx)
         clone_datasets.describe(ctx, replace(clone, state="ready"))
     except ZbackupError as second:
+        again = command_line("zbackup", "switch", ctx.instance, clone.name, "--undo")
         raise ZbackupError(
-            f"{why}. Going back failed, too: {second}. When that is put right: zbackup switch "
-            f"{ctx.instance} {clone.name} --undo"
+            f"{why}. Going back failed, too: {second}. When that is put right: {again}"
         ) from second
     ctx.progress.note(f"{ctx.instance} is as it was, and runs")
 
@@ -194,8 +195,8 @@ def _start(ctx: Context, clone: Clone) -> str:
     try:
         return start(ctx)
     except ZbackupError as failure:
-        again = f"zbackup switch {ctx.instance} {clone.name}"
-        back = f"{again} --undo"
+        again = command_line("zbackup", "switch", ctx.instance, clone.name)
+        back = command_line("zbackup", "switch", ctx.instance, clone.name, "--undo")
         if clone.state == "undoing":
             again, back = back, again
         raise DatabaseError(
