@@ -48,6 +48,7 @@ class Server:
     next: int = 1
     times: dict[int, datetime] = field(default_factory=dict)
     healed: int = 0
+    replicas: tuple[str, ...] = ()
     blockers: tuple[str, ...] = ()
     damage: tuple[LogDamage, ...] = ()
     sealed: bool = False
@@ -98,6 +99,9 @@ class FakeEngine:
             server={"datadir": f"{DATA}/data/"},
             blockers=self.world.server.blockers,
         )
+
+    def replicas(self) -> tuple[str, ...]:
+        return self.world.server.replicas
 
     def heal(self) -> None:
         self.world.door(("engine", "heal"), lambda: None)

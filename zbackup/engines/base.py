@@ -68,6 +68,10 @@ class Engine(Protocol):
     def inspect(self) -> ServerFacts:
         """Connect and look; changes nothing. Raise DatabaseError when that cannot be done."""
 
+    def replicas(self) -> tuple[str, ...]:
+        """Name the servers that follow this one now: replicas that read its log, or the other members of its
+        set that have data. Raise DatabaseError."""
+
     def heal(self) -> None:
         """Undo what a run of zbackup that was killed may have left on the server, such as a stopped applier.
 

@@ -14,6 +14,7 @@ from zbackup.engines.mongodb.server import assess
 from zbackup.engines.mongodb.server.connection import PrivilegeMissing, connect
 from zbackup.engines.mongodb.server.inspect import inspect
 from zbackup.engines.mongodb.server.privileges import grant, missing
+from zbackup.engines.mongodb.server.status import other_members
 from zbackup.model.record import LockKind
 from zbackup.model.server import LockChoice, ServerFacts
 
@@ -31,6 +32,11 @@ class MongoEngine:
         """See engines.base.Engine."""
         with connect(self.connect) as connection:
             return inspect(connection)
+
+    def replicas(self) -> tuple[str, ...]:
+        """See engines.base.Engine."""
+        with connect(self.connect) as connection:
+            return other_members(connection)
 
     def heal(self) -> None:
         """See engines.base.Engine."""

@@ -17,6 +17,8 @@ from zbackup.engines.mysql.server import assess
 from zbackup.engines.mysql.server.connection import NotAnswered, PrivilegeMissing, connect
 from zbackup.engines.mysql.server.inspect import global_privileges, inspect, roles_in_use
 from zbackup.engines.mysql.server.privileges import grant, missing
+from zbackup.engines.mysql.server.replicas import replicas
+from zbackup.engines.mysql.server.status import dialect
 from zbackup.model.errors import DatabaseError
 from zbackup.model.record import LockKind
 from zbackup.model.server import LockChoice, ServerFacts
@@ -44,6 +46,11 @@ class MysqlEngine:
         except NotAnswered as silent:
             raise DatabaseError(f"{silent}{who_holds_up(self.connect)}") from silent
         return with_copy(facts, self.plain.directory) if self.plain else facts
+
+    def replicas(self) -> tuple[str, ...]:
+        """See engines.base.Engine."""
+        with connect(self._asked) as connection:
+            return replicas(connection, dialect(connection))
 
     def heal(self) -> None:
         """See engines.base.Engine."""

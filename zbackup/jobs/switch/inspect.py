@@ -15,6 +15,7 @@ from zbackup.model.command_line import command_line
 from zbackup.model.errors import NotFound, Refused
 from zbackup.model.record import Record
 from zbackup.model.recovery import OUTSIDE
+from zbackup.model.server import ServerFacts
 from zbackup.model.snapshot import Dataset
 from zbackup.model.switch import Switch
 from zbackup.plan.clones.clone_name import copy_name
@@ -24,6 +25,8 @@ from zbackup.proc.mounts import is_below
 from zbackup.proc.open_files import processes_in, told
 
 HALF_DONE = ("switching", "undoing")
+MOST_NAMED = 5
+"""Replicas that a message names."""
 
 
 def find(ctx: Context, name: str) -> Clone:
@@ -107,6 +110,26 @@ def _in_the_way(place: Path) -> str:
         return ""
     except Refused as refused:
         return str(refused)
+
+
+def replicas_ahead(ctx: Context, facts: ServerFacts | None, reached: str) -> tuple[str, ...]:
+    """The replicas that follow production now, if that has written anything behind what was `reached`; none
+    where it does not answer."""
+    if facts is None or (reached and reached in (facts.gtid, facts.position)):
+        return ()
+    return ctx.engine.replicas()
+
+
+def require_no_replicas_ahead(ctx: Context, facts: ServerFacts | None, reached: str) -> None:
+    """Raise Refused while replicas have what the server will lack: it gives the same numbers to others."""
+    if ahead := replicas_ahead(ctx, facts, reached):
+        what = "Oplog entries" if ctx.engine_name == "mongodb" else "GTIDs or sequence numbers"
+        more = f" and {len(ahead) - MOST_NAMED} more" if ahead[MOST_NAMED:] else ""
+        raise Refused(
+            f"servers that follow {ctx.instance} have transactions that are not in what takes its place: "
+            f"{', '.join(ahead[:MOST_NAMED])}{more}. {what} would exist twice, with different content: stop "
+            "them, and make them again from a backup afterwards; or repeat this command with --replicas-ahead"
+        )
 
 
 def newest(ctx: Context) -> str:
