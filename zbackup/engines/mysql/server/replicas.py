@@ -6,7 +6,7 @@ MySQL reference manual, "SHOW REPLICAS" and "Examining Thread Information" (Binl
 
 from contextlib import suppress
 
-from zbackup.engines.mysql.server.connection import Connection, StatementFailed
+from zbackup.engines.mysql.server.connection import Connection, PrivilegeMissing
 from zbackup.engines.mysql.server.status import Dialect
 
 
@@ -31,7 +31,7 @@ def replicas(connection: Connection, server: Dialect) -> tuple[str, ...]:
 
 def _registered(connection: Connection, server: Dialect) -> list[dict[str, object]]:
     """Takes the privilege REPLICATION SLAVE, or REPLICATION MASTER ADMIN, which backups do not need."""
-    with suppress(StatementFailed):
+    with suppress(PrivilegeMissing):
         statement = "SHOW REPLICAS" if server.flavor == "mysql" else "SHOW SLAVE HOSTS"
         return [dict(row) for row in connection.rows(statement)]
     return []
