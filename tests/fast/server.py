@@ -51,6 +51,7 @@ class Server:
     next: int = 1
     times: dict[int, datetime] = field(default_factory=dict)
     healed: int = 0
+    replicas: tuple[str, ...] = ()
     blockers: tuple[str, ...] = ()
     damage: tuple[LogDamage, ...] = ()
     sealed: bool = False
@@ -106,6 +107,9 @@ class FakeEngine:
         if self.world.production_has is None:
             raise DatabaseError("it does not answer")
         return self.world.production_has
+
+    def replicas(self) -> tuple[str, ...]:
+        return self.world.server.replicas
 
     def heal(self) -> None:
         self.world.door(("engine", "heal"), lambda: None)

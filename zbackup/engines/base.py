@@ -74,6 +74,10 @@ class Engine(Protocol):
     def has_table(self, name: TableName) -> bool:
         """Tell whether the table is there, or any of the schema. Raise DatabaseError if that is not seen."""
 
+    def replicas(self) -> tuple[str, ...]:
+        """Name the servers that follow this one now: replicas that read its log, or the other members of its
+        set that have data. Raise DatabaseError."""
+
     def heal(self) -> None:
         """Undo what a run of zbackup that was killed may have left on the server, such as a stopped applier.
 

@@ -9,7 +9,7 @@ from zbackup.model.snapshot import Dataset, Snapshot
 
 SNAPSHOT_COLUMNS = "name,guid,createtxg,creation,used,written,userrefs,clones"
 SNAPSHOT_IDENTITY = "name,guid,createtxg"
-DATASET_COLUMNS = "name,guid,snapdir"
+DATASET_COLUMNS = "name,guid,snapdir,origin"
 
 
 def snapshots(listing: str, properties: str) -> list[Snapshot]:
@@ -127,8 +127,14 @@ def datasets(listing: str, mounts: Mapping[str, str]) -> list[Dataset]:
     """Parse `zfs list` with DATASET_COLUMNS, and add where the kernel has them mounted."""
     rows = (line.split("\t") for line in _lines(listing))
     return [
-        Dataset(name=name, guid=int(guid), mountpoint=mounts.get(name), snapdir=snapdir)
-        for name, guid, snapdir in rows
+        Dataset(
+            name=name,
+            guid=int(guid),
+            mountpoint=mounts.get(name),
+            snapdir=snapdir,
+            origin=origin.removeprefix("-"),
+        )
+        for name, guid, snapdir, origin in rows
     ]
 
 

@@ -5,12 +5,12 @@ is compared here is objects and their data.
 """
 
 import hashlib
-import shlex
 import struct
 from dataclasses import dataclass
 from typing import IO
 
 from zbackup.model.begin_record import RECORD
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import KeyNotLoaded, VerificationFailed
 from zbackup.proc.pipeline import Command, Meter, Pace, reading
 from zbackup.zfs.stream_records import END, byte_order, read_record
@@ -60,7 +60,7 @@ def read_content(sender: Command, most: int, meter: Meter) -> Content:
     except _Enough as enough:
         return enough.found
     if found is None:
-        raise VerificationFailed(f"the stream of {shlex.join(sender.argv)} ends in the middle")
+        raise VerificationFailed(f"the stream of {command_line(*sender.argv)} ends in the middle")
     return found
 
 

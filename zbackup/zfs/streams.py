@@ -4,10 +4,10 @@ Facts are of zfs-send(8), zfs-receive(8) and zfs-bookmark(8) of OpenZFS 2.1 and 
 """
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import (
     CommandFailed,
     CommandTimedOut,
@@ -211,7 +211,7 @@ def resume_argv(token: str, *, raw: bool) -> tuple[str, ...]:
 
 def wrong_key_text(what: str, root: str) -> str:
     """The message about a copy that the key which is loaded for `root` does not open."""
-    named = shlex.quote(root)
+    named = command_line(root)
     return (
         f"{what} is not opened by the key that is loaded for {root}: it was loaded before a stream brought "
         f"another one. A copy has the key that its source had when the newest stream was sent. Load that:\n"

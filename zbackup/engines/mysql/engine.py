@@ -18,6 +18,8 @@ from zbackup.engines.mysql.server.connection import NotAnswered, PrivilegeMissin
 from zbackup.engines.mysql.server.inspect import global_privileges, inspect, roles_in_use
 from zbackup.engines.mysql.server.named_tables import has_table
 from zbackup.engines.mysql.server.privileges import grant, missing
+from zbackup.engines.mysql.server.replicas import replicas
+from zbackup.engines.mysql.server.status import dialect
 from zbackup.model.errors import DatabaseError
 from zbackup.model.record import LockKind
 from zbackup.model.server import LockChoice, ServerFacts
@@ -51,6 +53,11 @@ class MysqlEngine:
         """See engines.base.Engine."""
         with connect(self.connect) as connection:
             return has_table(connection, name)
+
+    def replicas(self) -> tuple[str, ...]:
+        """See engines.base.Engine."""
+        with connect(self._asked) as connection:
+            return replicas(connection, dialect(connection))
 
     def heal(self) -> None:
         """See engines.base.Engine."""

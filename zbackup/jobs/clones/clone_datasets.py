@@ -7,7 +7,6 @@
 import contextlib
 import json
 import os
-import shlex
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -25,6 +24,7 @@ from zbackup.model.record import PREFIX, Record, from_properties, to_properties
 from zbackup.model.recovery import Files, process_note
 from zbackup.model.relocation import Relocation
 from zbackup.model.snapshot import Dataset, Snapshot
+from zbackup.plan.health.promoted import give_back, what_happened
 from zbackup.proc import secure_files
 from zbackup.proc.detached import Process
 
@@ -247,11 +247,8 @@ def _require_own(ctx: Context, clone: Clone, datasets: Sequence[Dataset]) -> lis
     own = [s for s in snapshots if dict(s.properties).get(SNAPSHOT) == clone.id or str(s.guid) in fetched]
     if children := sorted({_owner(ctx, c) for s in own for c in s.clones} - {clone.name}):
         raise Refused(f"the clone {clone.name} has children: destroy {', '.join(children)} first")
-    if backups := [str(s) for s in snapshots if s not in own and PREFIX + "backup" in dict(s.properties)]:
-        raise Refused(
-            f"the clone {clone.name} was in production's place, and holds backups of that time. When nobody "
-            f"needs them any more: {' && '.join(f'zfs destroy {shlex.quote(each)}' for each in backups)}"
-        )
+    if backups := [s for s in snapshots if s not in own and PREFIX + "backup" in dict(s.properties)]:
+        raise _holds_backups(ctx, clone, backups)
     foreign = _foreign(ctx, clone, datasets[1:])
     foreign += ctx.zfs.volumes(datasets[0].name)
     foreign += [str(s) for s in snapshots if s not in own]
@@ -261,6 +258,17 @@ def _require_own(ctx: Context, clone: Clone, datasets: Sequence[Dataset]) -> lis
             f"Destroy or move that first"
         )
     return own
+
+
+def _holds_backups(ctx: Context, clone: Clone, backups: Sequence[Snapshot]) -> Refused:
+    """The error for a clone that has backups: no message tells how to destroy those."""
+    moved = [(c, str(s)) for s in backups for c in s.clones if not c.startswith(f"{ctx.clones}/")]
+    if moved:
+        return Refused(f"{what_happened(moved)}. First give them back: {give_back(moved)}")
+    return Refused(
+        f"the clone {clone.name} was in production's place, and holds backups of that time "
+        f"({len(backups)} snapshots, such as {backups[0]}): destroy it when zbackup prune has removed them"
+    )
 
 
 def require_unused(ctx: Context, clone: Clone, names: Sequence[str]) -> None:

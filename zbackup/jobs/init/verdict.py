@@ -10,6 +10,7 @@ from zbackup.clock import Clock
 from zbackup.config.settings import Instance, Settings
 from zbackup.jobs.init import host
 from zbackup.jobs.journal import Journal, Remembered
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import CommandFailed, Refused, ZbackupError
 from zbackup.model.progress import Progress
 from zbackup.plan.init.verdict import JobSeen, Verdict, lacking, needed, of_jobs
@@ -47,7 +48,8 @@ def _rights(instance: Instance) -> Iterator[ZbackupError]:
         if missing := lacking(said, dataset, names, wanted):
             yield Refused(
                 f"{instance.name}: the daemon's user {user} lacks rights on {dataset} "
-                f"({', '.join(missing)}): zfs allow -u {user} {','.join(wanted)} {dataset}"
+                f"({', '.join(missing)}): "
+                f"{command_line('zfs', 'allow', '-u', user, ','.join(wanted), dataset)}"
             )
 
 

@@ -4,8 +4,6 @@
 <clones>/<name>.copy/0..   clones of the copies, each with one snapshot to be recovered or read from
 """
 
-import shlex
-
 from zbackup.catalog.local import Catalog
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import CLONE_PROPERTIES
@@ -13,6 +11,7 @@ from zbackup.jobs.clones.fetched_datasets import fetched_guids
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.restore.fetch import announced, mounted, of_parts
 from zbackup.model.backup import Backup
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import Refused, Taken, ZbackupError
 from zbackup.model.snapshot import Snapshot
 from zbackup.plan.clones.clone_name import copy_name
@@ -46,7 +45,7 @@ def clone_at_destination(ctx: Context, name: str, base: Backup, source: Backup) 
         if fetched_guids(ctx, found[1].name):
             raise Taken(
                 f"{found[1].name} holds what was fetched for another restore: choose another --name, or "
-                f"zbackup clone destroy {copy_name(name)}"
+                f"{command_line('zbackup', 'clone', 'destroy', copy_name(name))}"
             )
         clone_datasets.destroy(ctx, *found)
     clone = announced(ctx, name, base, {})
@@ -82,7 +81,7 @@ def clean_up(ctx: Context, name: str) -> None:
     except ZbackupError as failure:
         ctx.progress.note(
             f"{ctx.clones}/{copy_name(name)} is left: {failure}. Remove it: "
-            f"zbackup clone destroy {copy_name(name)}"
+            f"{command_line('zbackup', 'clone', 'destroy', copy_name(name))}"
         )
 
 
@@ -93,7 +92,7 @@ def _require_keys(ctx: Context, backups: tuple[Backup, ...]) -> None:
             raise Refused(
                 f"{dataset} is encrypted and its key is not loaded. Load it, then give the same command "
                 f"again:\n"
-                f"zfs load-key {shlex.quote(root)}"
+                f"{command_line('zfs', 'load-key', root)}"
             )
         if status == "available" and not opens(_plain(copy)):
             raise Refused(wrong_key_text(dataset, root))

@@ -5,7 +5,6 @@
 """
 
 import json
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -20,6 +19,7 @@ from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
 from zbackup.model.begin_record import RECORD
 from zbackup.model.clone import Clone
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import CommandFailed, NotResumable, Refused, StreamRefused, VerificationFailed
 from zbackup.model.event_log import log
 from zbackup.model.snapshot import Dataset, Snapshot
@@ -171,7 +171,7 @@ def mounted(ctx: Context, container: str, members: int) -> tuple[Dataset, ...]:
             raise Refused(
                 f"{dataset.name} is encrypted and its key is not loaded. It is the one that the copy had "
                 f"at the destination. Load it, then give the same command again:\n"
-                f"zfs load-key {shlex.quote(dataset.name)}"
+                f"{command_line('zfs', 'load-key', dataset.name)}"
             ) from failure
     return tuple(d for d in ctx.zfs.filesystems(container) if d.name != container)
 

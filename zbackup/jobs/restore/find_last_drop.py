@@ -1,6 +1,5 @@
 """Find the last statement that dropped or emptied a table, and the target just before it."""
 
-import shlex
 from collections.abc import Collection
 from typing import Literal
 
@@ -10,6 +9,7 @@ from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.prove import has_table
 from zbackup.jobs.restore.search_log import require_all_read
 from zbackup.jobs.restore.source import Source
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import NotFound, Refused, UsageError, ZbackupError
 from zbackup.model.log import ClusterTime
 from zbackup.model.log_entry import Kind, LogEntry, LogFilter
@@ -40,7 +40,7 @@ def find_last_drop(
     assert name and kind
     table, look = (
         str(name),
-        shlex.join(("zbackup", "log", ctx.instance, "--table", name.typed(ctx.engine_name))),
+        command_line("zbackup", "log", ctx.instance, "--table", name.typed(ctx.engine_name)),
     )
     # An oplog has no drop of a collection that was not there: its documents need not be looked at.
     sure = isinstance(ctx.log_search, ServerSearch)
@@ -127,13 +127,13 @@ def _by_hand(ctx: Context, source: Source, seen: LastDrop) -> str:
     if isinstance(source, DestinationSource):
         if source.address:
             # No other command looks into log there, as there is no configuration.
-            option = shlex.join((f"--before-{seen.kind}", table))
+            option = command_line(f"--before-{seen.kind}", table)
             return f"{doubt}. If you know which is meant, repeat this command with {name} instead of {option}"
         there = (source.destination.name,)
     look = ("zbackup", "log", ctx.instance, *(("--at", *there) if there else ()))
     then = ("zbackup", "restore", ctx.instance, *(("--from", *there) if there else ()))
     return (
         f"{doubt}. See what was read: "
-        f"{shlex.join((*look, '--table', table, '--kind', seen.kind))}, and name the one that is meant: "
-        f"{shlex.join(then)} {name}"
+        f"{command_line(*look, '--table', table, '--kind', seen.kind)}, and name the one that is meant: "
+        f"{command_line(*then)} {name}"
     )

@@ -6,7 +6,6 @@ and the next stream starts from it. A bookmark of a snapshot that never arrived 
 by what the destination says it has.
 """
 
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.ship.holds_and_bookmarks import pin, release
 from zbackup.jobs.ship.lag import write_down, write_down_commit, write_down_keys
 from zbackup.model.backup import Backup
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import Diverged, KeyElsewhere, Refused, Stopped, Taken, ZbackupError
 from zbackup.model.event_log import log
 from zbackup.model.shipped import OtherKey
@@ -241,7 +241,8 @@ def _require_plan(ctx: Context, destination: ShipDestination, plan: ShipPlan) ->
         case NeedsInitial(datasets):
             raise Refused(
                 f"no copy of {', '.join(datasets)} is at {destination.adapter.address}, and a first one "
-                f"sends all of it: zbackup ship {ctx.instance} {destination.name} --initial"
+                f"sends all of it: "
+                f"{command_line('zbackup', 'ship', ctx.instance, destination.name, '--initial')}"
             )
 
 
@@ -252,7 +253,7 @@ def diverged_text(instance: str, destination: ShipDestination, found: Divergence
         f"{found.dataset} and its copy {instance}/{found.target} at {destination.adapter.address} have "
         f"diverged: {found.why}. Here: {here}. There: {there}. Nothing was changed. To continue and lose "
         f"neither, set the old copies aside ({destination.adapter.aside}) and start again: "
-        f"zbackup ship {instance} {destination.name} --initial"
+        f"{command_line('zbackup', 'ship', instance, destination.name, '--initial')}"
     )
 
 
@@ -268,7 +269,7 @@ def other_key_text(instance: str, destination: ShipDestination, found: OtherKey)
             f"{begin}A stream that arrived since has brought the key of {found.dataset}, and neither key "
             f"opens it: nothing in it can be read. Set the copies aside and send all of it again: {again}"
         )
-    own = f"zfs change-key -o keyformat=passphrase -o keylocation=prompt {shlex.quote(found.copy)}"
+    own = f"zfs change-key -o keyformat=passphrase -o keylocation=prompt {command_line(found.copy)}"
     return (
         f"{begin}The next stream would bring the key of {found.dataset}, and neither key would open it. "
         f"Nothing was sent. Give it a key of its own over there, with any passphrase: the next stream "
@@ -283,7 +284,7 @@ def locked_text(destination: ShipDestination, dataset: str, root: str) -> str:
     return (
         f"{dataset} is not encrypted, and its copy lies below an encrypted dataset at "
         f"{destination.adapter.address} whose key is not loaded. Nothing was sent. Load it over there:\n"
-        f"zfs load-key {shlex.quote(root)}"
+        f"zfs load-key {command_line(root)}"
     )
 
 

@@ -11,9 +11,11 @@ from zbackup.jobs.clones.lifecycle import require_ready
 from zbackup.jobs.context import Context
 from zbackup.jobs.switch.steps import part_name
 from zbackup.model.clone import Clone
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import NotFound, Refused
 from zbackup.model.record import Record
 from zbackup.model.recovery import OUTSIDE
+from zbackup.model.server import ServerFacts
 from zbackup.model.snapshot import Dataset
 from zbackup.model.switch import Switch
 from zbackup.plan.clones.clone_name import copy_name
@@ -23,6 +25,8 @@ from zbackup.proc.mounts import is_below
 from zbackup.proc.open_files import processes_in, told
 
 HALF_DONE = ("switching", "undoing")
+MOST_NAMED = 5
+"""Replicas that a message names."""
 
 
 def find(ctx: Context, name: str) -> Clone:
@@ -40,7 +44,8 @@ def _bound_to_copies(ctx: Context, clone: Clone, address: str) -> Refused:
     """ZFS renames nothing across pools, and production must not depend on what lies at a destination."""
     pool = address.partition("/")[0]
     there = (t.name for t in ctx.destinations if t.adapter.here.partition("/")[0] == pool)
-    again = f"zbackup restore {ctx.instance} --from {next(there, 'DESTINATION')} --to {clone.target}"
+    source = next(there, "DESTINATION")
+    again = command_line("zbackup", "restore", ctx.instance, "--from", source, "--to", clone.target)
     return Refused(
         f"{clone.name} runs on copies at a destination, on the pool {pool}, and cannot leave them: fetch "
         f"them ({again}), then switch to that"
@@ -105,6 +110,26 @@ def _in_the_way(place: Path) -> str:
         return ""
     except Refused as refused:
         return str(refused)
+
+
+def replicas_ahead(ctx: Context, facts: ServerFacts | None, reached: str) -> tuple[str, ...]:
+    """The replicas that follow production now, if that has written anything behind what was `reached`; none
+    where it does not answer."""
+    if facts is None or (reached and reached in (facts.gtid, facts.position)):
+        return ()
+    return ctx.engine.replicas()
+
+
+def require_no_replicas_ahead(ctx: Context, facts: ServerFacts | None, reached: str) -> None:
+    """Raise Refused while replicas have what the server will lack: it gives the same numbers to others."""
+    if ahead := replicas_ahead(ctx, facts, reached):
+        what = "Oplog entries" if ctx.engine_name == "mongodb" else "GTIDs or sequence numbers"
+        more = f" and {len(ahead) - MOST_NAMED} more" if ahead[MOST_NAMED:] else ""
+        raise Refused(
+            f"servers that follow {ctx.instance} have transactions that are not in what takes its place: "
+            f"{', '.join(ahead[:MOST_NAMED])}{more}. {what} would exist twice, with different content: stop "
+            "them, and make them again from a backup afterwards; or repeat this command with --replicas-ahead"
+        )
 
 
 def newest(ctx: Context) -> str:

@@ -33,6 +33,7 @@ from zbackup.plan.health.advice_on_arrangements import Expected
 from zbackup.plan.health.archive_health import ArchiveFacts
 from zbackup.plan.health.drill_health import DrillFacts, most_between
 from zbackup.plan.health.keys_not_loaded import not_loaded
+from zbackup.plan.health.promoted import promoted_clones
 from zbackup.plan.health.unfinished_clones import Leftover
 from zbackup.plan.recovery.window import RecoveryWindow, Window, moment_bases, usable_bases
 from zbackup.plan.retention.retention import plan_retention
@@ -137,7 +138,11 @@ def inspect(
         acknowledged=notes.acknowledgement_of(ctx.instance, now),
     )
     facts = replace(_facts(found, catalog, known, retention.note, expected.drill_slots), settings=settings)
-    judged = (*not_loaded(settings), *health.judge(facts, _expected_now(expected, found.paused)))
+    judged = (
+        *not_loaded(settings),
+        *promoted_clones(catalog.promoted),
+        *health.judge(facts, _expected_now(expected, found.paused)),
+    )
     return replace(found, findings=in_the_light_of(judged, found.paused, found.acknowledged, ctx.zone))
 
 

@@ -1,9 +1,9 @@
 """Find that a pool is broken, or has too little room left. Pure."""
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import NoRoomForSnapshot, PoolReadOnly
 from zbackup.model.finding import Finding, Severity
 from zbackup.model.space import DatasetSettings, Pool
@@ -36,7 +36,8 @@ def _state(pool: Pool) -> Iterator[Finding]:
             subject="pool",
             text=f"{pool.name} is imported read-only",
             why="no backup can be taken, received or pruned there, and no clone be made",
-            fix="zpool export {0} && zpool import {0}".format(shlex.quote(pool.name)),
+            fix=f"{command_line('zpool', 'export', pool.name)}"
+            f" && {command_line('zpool', 'import', pool.name)}",
             exit_status=PoolReadOnly.exit_status,
             key=f"{pool.name} read-only",
         )
@@ -46,7 +47,7 @@ def _state(pool: Pool) -> Iterator[Finding]:
             subject="pool",
             text=f"{pool.name} is {pool.health}",
             why="a disk is missing or broken: backups on this pool share its fate",
-            fix=f"zpool status -x {pool.name}",
+            fix=command_line("zpool", "status", "-x", pool.name),
             key=f"{pool.name} {pool.health}",
         )
 
@@ -58,7 +59,7 @@ def _room(pool: Pool, written_a_day: float) -> Iterator[Finding]:
             subject="space",
             text=f"{pool.name} has {pool.free_share:.0%} free",
             why="a full pool stops the database, and ZFS writes ever more slowly on the way there",
-            fix=f"zfs list -o space -r {pool.name}",
+            fix=command_line("zfs", "list", "-o", "space", "-r", pool.name),
             key="free",
         )
     if written_a_day and pool.free / written_a_day < DAYS_LOW:
@@ -90,7 +91,7 @@ class _Less:
 
     @property
     def fix(self) -> str:
-        return f"zfs list -o space,quota,refquota -r {shlex.quote(self.name)}"
+        return command_line("zfs", "list", "-o", "space,quota,refquota", "-r", self.name)
 
 
 def _quotas(settings: DatasetSettings) -> Iterator[_Less]:
@@ -136,7 +137,7 @@ class Reserved:
 
     @property
     def fix(self) -> str:
-        return f"zfs set refreservation=none {shlex.quote(self.name)}"
+        return f"zfs set refreservation=none {command_line(self.name)}"
 
 
 def too_reserved(settings: Sequence[DatasetSettings]) -> Reserved | None:

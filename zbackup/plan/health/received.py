@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from zbackup.model.command_line import command_line
 from zbackup.model.finding import Finding
 from zbackup.model.space import Pool
 from zbackup.plan.duration_text import length
@@ -76,7 +77,7 @@ def _ages(facts: Facts) -> list[Finding]:
             )
         else:
             continue
-        fix = f"zbackup ship {lot.instance}   (on the host that has the database)"
+        fix = f"{command_line('zbackup', 'ship', lot.instance)}   (on the host that has the database)"
         found.append(Finding(severity="critical", subject="backups", text=text, why=why, fix=fix))
     return found
 
@@ -92,7 +93,8 @@ def _logs(facts: Facts) -> list[Finding]:
             subject="archived log",
             text=f"of {instance}: {problem}{more}",
             why="a restore with the archived log ends in front of what is damaged or missing",
-            fix=f"zbackup verify {instance} --at DESTINATION --read all   (where it is configured)",
+            fix=f"{command_line('zbackup', 'verify', instance)}"
+            f" --at DESTINATION --read all   (where it is configured)",
         )
     ]
 
@@ -111,7 +113,7 @@ def _held(facts: Facts) -> list[Finding]:
             subject="holds",
             text=f"{snapshot} is held by {tag}",
             why="no prune takes it while it is held; a restore under way releases it by itself",
-            fix=f"zfs release '{tag}' '{snapshot}'",
+            fix=command_line("zfs", "release", tag, snapshot),
         )
         for snapshot, tag in facts.held
     ]
@@ -127,7 +129,7 @@ def _room(facts: Facts) -> list[Finding]:
                 subject="space",
                 text=text,
                 why="nothing more can be received when its quota is used up",
-                fix=f"zfs list -o space,quota -r {facts.root}",
+                fix=command_line("zfs", "list", "-o", "space,quota", "-r", facts.root),
             )
         )
     return found

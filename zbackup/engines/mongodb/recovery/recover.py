@@ -1,7 +1,6 @@
 """Recover a mongod as of the target from a backup's files and a later holder of the oplog."""
 
 import os
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,6 +42,7 @@ from zbackup.model.added_log import AddedFile
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
 from zbackup.model.cluster import TooLate, role_of
+from zbackup.model.command_line import command_line
 from zbackup.model.copying import Entrance
 from zbackup.model.errors import NotRecoverable, Refused
 from zbackup.model.log import ClusterTime, LogSpan, Transaction
@@ -247,7 +247,7 @@ class MongoRecovery:
         path = str(OwnPaths(home=run, run=run).socket)
         host = f"127.0.0.1:{port}" if port else quote(path, safe="")
         login = ("--username", user, "--authenticationDatabase", "admin") if user else ()
-        return path, shlex.join(("mongosh", f"mongodb://{host}/?directConnection=true", *login))
+        return path, command_line("mongosh", f"mongodb://{host}/?directConnection=true", *login)
 
     def _program(self, record: Record) -> tuple[str, ...]:
         found = find_program(self.table.server, record.server.get("mongod", ""), record.server_version)

@@ -1,6 +1,5 @@
 """Recover a server as of the target from a backup's files and a later holder of the log."""
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -47,6 +46,7 @@ from zbackup.engines.owner import require_own_user
 from zbackup.model.added_log import AddedFile
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
+from zbackup.model.command_line import command_line
 from zbackup.model.copying import Entrance
 from zbackup.model.log import LogSpan, Transaction, how_many
 from zbackup.model.progress import Progress
@@ -244,7 +244,7 @@ class MysqlRecovery:
         path = str(run / "mysqld.sock")
         client = "mysql" if self.flavor == "mysql" else "mariadb"
         where = ("--host=127.0.0.1", f"--port={port}") if port else (f"--socket={path}",)
-        return path, shlex.join((client, *where, f"--user={user or 'root'}", "--password"))
+        return path, command_line(client, *where, f"--user={user or 'root'}", "--password")
 
     def _server(self, files: Files) -> CloneServer:
         return CloneServer(

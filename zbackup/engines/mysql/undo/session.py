@@ -40,6 +40,7 @@ from zbackup.engines.mysql.undo.referring_rows import ReferringRows, RowsGiven, 
 from zbackup.engines.mysql.undo.rows_before import Clone, RowsBefore, unknown_columns
 from zbackup.engines.mysql.undo.tables import Target, firing, read_target, require_delete
 from zbackup.model.backup import BackupFiles
+from zbackup.model.command_line import command_line
 from zbackup.model.copying import Entrance
 from zbackup.model.errors import NotRecoverable, Refused, UsageError, VerificationFailed
 from zbackup.model.log import ClusterTime, Transaction
@@ -387,10 +388,10 @@ class MysqlUndo:
                 ("UPDATE", reference.on_update, reference in moved and reference.on_update != "CASCADE"),
             ):
                 if happened and rule in ACTING:
-                    back = f"--table {reference.child} {'--missing' if rule == 'CASCADE' else '--changed'}"
+                    wanted = ("--table", reference.child, "--missing" if rule == "CASCADE" else "--changed")
+                    back = command_line("zbackup", "restore", "--before", self.wish.name, *wanted)
                     lines.append(
                         f"rows of {reference.child} (foreign key {reference.name}, ON {verb} {rule}) that "
-                        f"went with rows of {name} are not in the log: zbackup restore --before "
-                        f"{self.wish.name} {back}"
+                        f"went with rows of {name} are not in the log: {back}"
                     )
         return lines
