@@ -121,7 +121,7 @@ def _collations(stage: Stage, db: Any) -> None:
 
 def _large(stage: Stage, db: Any) -> None:
     n = stage.number
-    db.t.insert_one({"_id": n, "v": bytes([n]) * (15 * MIB)})
+    db.t.insert_one({"_id": n, "v": bytes([n]) * (5 * MIB)})
     db.t.update_one({"_id": n}, {"$set": {"w": "end"}, "$unset": {"v": ""}})
 
     def write(session: Any) -> None:
@@ -314,7 +314,7 @@ def _notes(stage: Stage, db: Any) -> None:
     for k in range(5):
         admin.command("appendOplogNote", 1, data={"n": n, "k": k, "text": "x" * 1000})
     db.t.insert_one({"_id": n})
-    admin.command("setDefaultRWConcern", 1, defaultWriteConcern={"w": 1, "wtimeout": n + 1})
+    admin.command("setDefaultRWConcern", 1, defaultWriteConcern={"w": 1, "wtimeout": 60_000 + n})
     db.command("profile", 2 if n == 1 else 0)
     db.t.find_one()
 

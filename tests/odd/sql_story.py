@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.lab import binlog_workload, servers
-from tests.lab.load import Load, verify
+from tests.lab.load import Load, LoadFailed, verify
 from tests.lab.mysql_fixture import DatabaseServer
 from tests.lab.pool import Pool
 from tests.lab.servers.templates import DAEMON
@@ -29,7 +29,7 @@ from tests.system.house import House, after_writing, checksums, local, next_seco
 
 THREADS, RATE = 2, 60.0
 BURST = 25
-PATIENCE_S = 300.0
+PATIENCE_S = 120.0
 """Until the load writes: on a busy machine programs start slowly, and holes are punched slowly."""
 AHEAD_S = 1800
 NEAR_NS = 50_000
@@ -146,7 +146,7 @@ class SqlStory(Story):
         if self._row["tail"] == "torn before":
             self._torn(server)
             server.start()
-        with Load.start(server, THREADS, RATE, journal, PATIENCE_S):
+        with self._loaded(server, journal):
             after_writing(journal, BURST, PATIENCE_S)
             self._telling.stage(1)
             worlds = self._telling.picture()
@@ -178,6 +178,17 @@ class SqlStory(Story):
         # The server is down when this is restored, so that it is checked before.
         moments.append(Moment(name="after the last, down", to="now", sums=sums, worlds=worlds))
         return moments
+
+    @contextlib.contextmanager
+    def _loaded(self, server: DatabaseServer, journal: Path) -> Iterator[None]:
+        """While others write, too."""
+        try:
+            load = Load.start(server, THREADS, RATE, journal, PATIENCE_S)
+        except LoadFailed:
+            self.outcome.notes += [str(row) for row in server.sql("SHOW FULL PROCESSLIST")]
+            raise
+        with load:
+            yield
 
     def _special(self, server: DatabaseServer, number: int) -> None:
         server.sql(f"UPDATE shop.special SET v = CONCAT(v, {number}) WHERE id % 7 = {number}")
