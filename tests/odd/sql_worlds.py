@@ -175,9 +175,6 @@ COMMON: dict[str, World] = {
             "CREATE TRIGGER w_triggers.two AFTER INSERT ON w_triggers.t FOR EACH ROW INSERT INTO w_triggers.log (what, who) "
             "VALUES (CONCAT('in ', NEW.id), CURRENT_USER())",
             "CREATE TRIGGER w_triggers.three AFTER INSERT ON w_triggers.t FOR EACH ROW FOLLOWS two SET @seen = NEW.id",
-            "CREATE TRIGGER w_triggers.four BEFORE DELETE ON w_triggers.t FOR EACH ROW BEGIN CREATE TEMPORARY TABLE IF NOT "
-            "EXISTS w_triggers.scratch (v INT); INSERT INTO w_triggers.scratch VALUES (OLD.v); INSERT INTO w_triggers.log "
-            "(what) SELECT SUM(v) FROM w_triggers.scratch; END",
         ),
         each=(
             "INSERT INTO w_triggers.t (v) VALUES ({n}), ({n} * 2)",
@@ -475,6 +472,22 @@ COMMON: dict[str, World] = {
               "SELECT id FROM w_search.t WHERE MBRContains(ST_GeomFromText('POLYGON((0 0, 0 9, 9 9, 9 0, 0 0))'), p) ORDER BY 1"),
     ),
     # what may be refused
+    "temporary tables of triggers": World(
+        setup=(
+            _schema("scratch"),
+            "CREATE TABLE w_scratch.t (id INT AUTO_INCREMENT PRIMARY KEY, v INT) ENGINE=InnoDB",
+            "CREATE TABLE w_scratch.log (id INT AUTO_INCREMENT PRIMARY KEY, v INT) ENGINE=InnoDB",
+            "INSERT INTO w_scratch.t (v) VALUES (1), (2), (3), (4), (5), (6)",
+            "CREATE TRIGGER w_scratch.sums BEFORE DELETE ON w_scratch.t FOR EACH ROW BEGIN "
+            "CREATE TEMPORARY TABLE IF NOT EXISTS w_scratch.kept (v INT); "
+            "INSERT INTO w_scratch.kept VALUES (OLD.v); "
+            "INSERT INTO w_scratch.log (v) SELECT SUM(v) FROM w_scratch.kept; END",
+            "? SET SESSION binlog_format = 'STATEMENT'",
+            "? DELETE FROM w_scratch.t ORDER BY id LIMIT 1",
+        ),
+        each=("? DELETE FROM w_scratch.t ORDER BY id LIMIT 1",),
+        refusal="temporary table",
+    ),
     "temporary tables across a base": World(
         setup=(
             _schema("temporary"),
