@@ -1,6 +1,6 @@
-"""What `window` promises is restored, and nothing else is: over random histories of a server and of its backups.
+"""What `window` promises is restored, and nothing else: over random histories of a server and its backups.
 
-The log is real, in files, and so is all that reads and archives it; the server, ZFS and what is replayed are models.
+The log is real, in files, and so is all that reads and archives it; the server, ZFS and the replay are models.
 """
 
 import os
@@ -24,6 +24,7 @@ from zbackup.destinations.zfs_destination import ZfsSession
 from zbackup.jobs.archive.archive import archive_once
 from zbackup.jobs.backup.prune import prune
 from zbackup.jobs.backup.snapshot import snapshot
+from zbackup.jobs.clones.lifecycle import destroy
 from zbackup.jobs.restore.destination_source import DestinationSource
 from zbackup.jobs.restore.local_source import LOCAL
 from zbackup.jobs.restore.options import RestoreOptions
@@ -31,9 +32,11 @@ from zbackup.jobs.ship.prune_at import prune_at
 from zbackup.jobs.ship.ship import ship
 from zbackup.jobs.watch.window import WindowReport, window, window_at
 from zbackup.model.archive import ArchiveRules, LogFileId
+from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import ZbackupError
 from zbackup.model.moment import Moment
 from zbackup.model.retention import Retention, Span
+from zbackup.plan.clones.clone_name import copy_name
 
 FEW = Retention(last=2, minimum=1, window=Span(1, "minute"))
 ZONE = ZoneInfo("UTC")
@@ -56,8 +59,8 @@ STEPS = st.one_of(
     st.tuples(st.just("roll back"), st.integers(0, 3), st.sampled_from(["both", "data", "log"])),
 )
 CATCHES_UP: tuple[Step, ...] = (
-    ("backup",), ("ship",), ("archive",), ("commit",), ("backup",), ("commit",), ("rotate",), ("commit",), ("rotate",),
-    ("purge",), ("backup",), ("ship",), ("archive",),
+    ("backup",), ("ship",), ("archive",), ("commit",), ("backup",), ("commit",), ("rotate",), ("commit",),
+    ("rotate",), ("purge",), ("backup",), ("ship",), ("archive",),
 )  # fmt: skip
 """The archive gets what it lacks from a snapshot that was taken before the last of it was committed."""
 
@@ -126,9 +129,6 @@ class Life:
         if plan.replay is None:
             return self.world.rows_of(plan.base)
         catalog = self.ctx.catalog()
-        from zbackup.jobs.context import live_files
-        from zbackup.model.backup import BackupFiles
-
         log = (
             plan.log.files(catalog.all_datasets)
             if plan.log
@@ -155,9 +155,6 @@ class Life:
         except ZbackupError as refused:
             return str(refused)
         finally:
-            from zbackup.jobs.clones.lifecycle import destroy
-            from zbackup.plan.clones.clone_name import copy_name
-
             with suppress(ZbackupError):
                 destroy((self.ctx,), copy_name("r"))
 
