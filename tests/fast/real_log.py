@@ -87,7 +87,7 @@ class LogWorld(World):
 
     def __init__(self, home: Path, *, mariadb: bool = False) -> None:
         self.mariadb, self.journal, self.backups = mariadb, Journal(), 0
-        self.archives: dict[str, Any] = {"vault": Archive()}
+        self.archive_session: Callable[[], Any] = Archive
         super().__init__(home)
         self.writing = False
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from tests.fast import conftest
 from tests.fast.real_log import FileEngine, FileRecovery, LogWorld, WorldFollower
+from tests.unit.destinations.bucket import Shop
 from tests.unit.engines.mysql.archived import Archive
 from tests.unit.examples import examples
 from zbackup.destinations.zfs_destination import ZfsSession
@@ -84,8 +85,8 @@ def of_histories(test: Callable[..., None]) -> Callable[..., None]:
     """The test of those, and of random ones."""
     for steps in FOUND:
         for mariadb in (False, True):
-            test = example(list(steps), mariadb)(test)
-    given_some = given(st.lists(STEPS, max_size=16), st.booleans())(test)
+            test = example(list(steps), mariadb, True)(test)
+    given_some = given(st.lists(STEPS, max_size=16), st.booleans(), st.booleans())(test)
     quiet = list(HealthCheck)
     return settings(max_examples=examples(100), deadline=None, suppress_health_check=quiet)(given_some)
 
@@ -194,7 +195,8 @@ class Life:
 
 
 @contextmanager
-def living(mariadb: bool) -> Iterator[Life]:
+def living(mariadb: bool, *, bucket: bool) -> Iterator[Life]:
+    """With a log archive in memory, or in a `bucket`."""
     methods = ("archived", "claim_log", "append_log", "read_log", "proven_to", "remove_log")
     with ExitStack() as stack:
         place = conftest.SHM if os.access(conftest.SHM, os.W_OK) else None
@@ -203,7 +205,9 @@ def living(mariadb: bool) -> Iterator[Life]:
         world = LogWorld(Path(home), mariadb=mariadb)
         conftest._current.append(world)
         stack.callback(conftest._current.pop)
-        world.archives["vault"] = Vault()
+        shop = Shop(Path(home))
+        vault = Vault()
+        world.archive_session = shop.session if bucket else lambda: vault
         for name in methods:
             patch.setattr(ZfsSession, name, _delegate(world, name))
         own = (os.geteuid(), os.getegid())
@@ -213,22 +217,24 @@ def living(mariadb: bool) -> Iterator[Life]:
 
 def _delegate(world: LogWorld, name: str) -> Any:
     def method(_: ZfsSession, *arguments: Any) -> Any:
-        return getattr(world.archives["vault"], name)(*arguments)
+        return getattr(world.archive_session(), name)(*arguments)
 
     return method
 
 
 @of_histories
-def test_what_is_promised_here_is_restored(steps: Sequence[Step], mariadb: bool) -> None:
-    with living(mariadb) as life:
+def test_what_is_promised_here_is_restored(steps: Sequence[Step], mariadb: bool, bucket: bool) -> None:
+    with living(mariadb, bucket=bucket) as life:
         for step in steps:
             life.do(step)
         life.require_here()
 
 
 @of_histories
-def test_what_is_promised_at_a_destination_is_restored(steps: Sequence[Step], mariadb: bool) -> None:
-    with living(mariadb) as life:
+def test_what_is_promised_at_a_destination_is_restored(
+    steps: Sequence[Step], mariadb: bool, bucket: bool
+) -> None:
+    with living(mariadb, bucket=bucket) as life:
         for step in steps:
             life.do(step)
         life.require_there()
