@@ -513,10 +513,16 @@ COMMON: dict[str, World] = {
     ),
     "engine of new tables": World(
         setup=(_schema("engine"), "CREATE TABLE w_engine.t (id INT PRIMARY KEY)"),
-        each=("SET SESSION default_storage_engine = 'MyISAM'", "CREATE TABLE w_engine.of{n} (id INT PRIMARY KEY)",
-              "SET SESSION default_storage_engine = DEFAULT"),
-        at={2: ("SET GLOBAL default_storage_engine = 'MyISAM'", _again, "CREATE TABLE w_engine.globally (id INT PRIMARY KEY)"),
-            3: ("CREATE TABLE w_engine.later (id INT PRIMARY KEY)", "SET GLOBAL default_storage_engine = 'InnoDB'", _again)},
+        each=(
+            "SET SESSION default_storage_engine = 'MyISAM'",
+            "CREATE TABLE w_engine.of{n} (id INT PRIMARY KEY)",
+            "SET SESSION default_storage_engine = DEFAULT",
+            "SET GLOBAL default_storage_engine = 'MyISAM'",
+            _again,
+            "CREATE TABLE w_engine.globally{n} (id INT PRIMARY KEY)",
+            "SET GLOBAL default_storage_engine = 'InnoDB'",
+            _again,
+        ),
         refusal="default_storage_engine",
     ),
     "tables outside of the datasets": World(
