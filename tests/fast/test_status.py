@@ -113,11 +113,12 @@ def test_what_is_promised_is_missed_and_what_is_older_or_was_switched_is_not(
         end = looked - hours * HOUR
         return Gap(after=end - HOUR, to=end, cause=cause, older="a", newer="b", why=f"{cause} {hours}")
 
-    gaps = (gap("purged", 19), gap("switch", 18), gap("purged", 5), gap("switch", 3))
+    silent = (gap("silent", 17), gap("silent", 2))
+    gaps = (gap("purged", 19), gap("switch", 18), gap("purged", 5), gap("switch", 3), *silent)
     reach = RecoveryWindow(ranges=(), gaps=gaps, saw_live_log=True)
     monkeypatch.setattr(room, "inspect_window", lambda *_: (reach, ""))
     found = look(ctx)
-    assert (found.gaps, found.switched) == (("purged 5",), ("switch 3",))
+    assert (found.gaps, found.switched, found.silent) == (("purged 5",), ("switch 3",), ("silent 2",))
     assert len(found.gap_keys) == 1 and found.gap_keys[0].startswith("purged after")
 
 

@@ -1,7 +1,7 @@
 """Words for what a server's log holds."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 
@@ -86,8 +86,8 @@ class LogSpan:
 
     first: str
     last: str
-    head: str = ""
-    size: int = 0
+    head: str = field(default="", compare=False)
+    size: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

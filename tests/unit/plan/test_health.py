@@ -277,6 +277,12 @@ def test_a_gap_that_a_switch_made_is_a_note_and_a_real_one_is_not() -> None:
     assert worst(judge(replace(switched, gaps=("purged",)), FIVE)) == "critical"
 
 
+def test_what_the_log_does_not_show_is_warned_of() -> None:
+    (found,) = judge(replace(WELL, silent=("the log does not show it",)), FIVE)
+    assert (found.severity, found.fix) == ("warning", "zbackup window")
+    assert found.text == "there is a gap in the promised window: the log does not show it"
+
+
 def test_a_server_without_a_log_is_warned_of() -> None:
     assert said(replace(WELL, alone=("it runs alone",))) == [
         "warning window: no moment after the newest backup can be restored: it runs alone"

@@ -62,7 +62,8 @@ class Facts:
     dataset; `gaps` are reasons for moments of the promised window that cannot be restored, and `gap_keys`
     what each is known by; `lost` is how much of the promised window is out of reach although it was in reach
     once, or should have been, gaps included; `doubt` is why a prune does not count ages up to now; `alone`
-    why no log leads on from the newest backup; `switched` are gaps that a switch made; `out_of_order` are
+    why no log leads on from the newest backup; `switched` are gaps that a switch made, and `silent` those of
+    which the log does not show what was committed; `out_of_order` are
     transactions, each in a line, whose times contradict the order of the log; `leftovers` are clones that
     nobody finished, and `down` those that should
     run. `unreadable` are (snapshot, problem), `unreadable_clones` (dataset, problem)."""
@@ -80,6 +81,7 @@ class Facts:
     gap_keys: tuple[str, ...] = ()
     alone: tuple[str, ...] = ()
     switched: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
     lost: timedelta = timedelta()
     doubt: str = ""
     lags: tuple[Lag, ...] = ()
@@ -99,6 +101,7 @@ def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
         _age(facts, expected),
         *_gaps(facts),
         *_switched(facts),
+        *_silent(facts),
         _short(facts),
         _alone(facts),
         _daemon(facts, expected),
@@ -190,6 +193,21 @@ def _switched(facts: Facts) -> list[Finding]:
             why="production was down then, or had no backup yet; it passes when it leaves the window",
         )
         for why in facts.switched
+    ]
+
+
+def _silent(facts: Facts) -> list[Finding]:
+    return [
+        Finding(
+            severity="warning",
+            subject="window",
+            text=f"there is a gap in the promised window: {why}",
+            why="no moment in it can be restored, and nothing brings it back; if datasets were rolled back, "
+            "what was committed before that is gone; it passes when it leaves the window",
+            fix="zbackup window",
+            key=f"silent {why}",
+        )
+        for why in facts.silent
     ]
 
 
