@@ -76,11 +76,12 @@ def _require_none_missed(ctx: Context, subject: ProofSubject, seen: LastDrop, lo
     if seen.found is None or seen.last is None or subject.kind != "drop" or not seen.there:
         return
     if was_missed(subject, seen.there, has_table(ctx, subject.table)):
+        restore = command_line("zbackup", "restore", ctx.instance, "--before", "TRANSACTION")
         raise Refused(
             f"{subject.table} is not on the server, but the log has it behind the last drop that was found "
             f"({_words(ctx, seen.found)}). What is last logged of it is from {_words(ctx, seen.last)}. So a "
             "later drop was missed, or not logged (sql_log_bin = 0). See what the log has of it, and name "
-            f"the transaction that is meant:\n  {look}\n  zbackup restore {ctx.instance} --before TRANSACTION"
+            f"the transaction that is meant:\n  {look}\n  {restore}"
         )
 
 

@@ -259,7 +259,8 @@ def diverged_text(instance: str, destination: ShipDestination, found: Divergence
 
 def other_key_text(instance: str, destination: ShipDestination, found: OtherKey) -> str:
     """Tell what was changed over there, and the command that puts it right."""
-    again = f"{destination.adapter.aside}, then: zbackup ship {instance} {destination.name} --initial"
+    send = command_line("zbackup", "ship", instance, destination.name, "--initial")
+    again = f"{destination.adapter.aside}, then: {send}"
     begin = (
         f"{found.copy} at {destination.adapter.address} has no key of its own any more: zfs change-key -i "
         f"was run over there, and its encryption root is {found.root}. "
