@@ -84,7 +84,21 @@ def real_tables(statement: Statement, temporary: Set[str]) -> dict[str, Kinds]:
     """
     if statement.verb in ("TRUNCATE", "ALTER", "CREATE", "DROP") and "CONNECTION_ID" not in statement.words:
         return {}
+    if statement.verb == "RENAME":
+        return _really_renamed(statement, set(temporary))
     return {name: kinds for name, kinds in statement.tables.items() if _folded(name) not in temporary}
+
+
+def _really_renamed(statement: Statement, there: set[str]) -> dict[str, Kinds]:
+    """A temporary table that has the new name does not matter."""
+    real: dict[str, Kinds] = {}
+    for old, new in statement.renames:
+        if _folded(old) in there:
+            there.discard(_folded(old))
+            there.add(_folded(new))
+        else:
+            real |= {name: statement.tables[name] for name in (old, new)}
+    return real
 
 
 def follow(there: set[str], statement: Statement) -> None:
