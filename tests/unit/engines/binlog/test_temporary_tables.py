@@ -30,7 +30,10 @@ class Log:
         builder = self.files[file]
         start = len(builder.data)
         self.number += 1
-        builder.event(events.MARIADB_GTID, struct.pack("<QIB", self.number, 0, 1) + bytes(6))
+        if builder.mariadb:
+            builder.event(events.MARIADB_GTID, struct.pack("<QIB", self.number, 0, 1) + bytes(6))
+        else:
+            builder.event(events.ANONYMOUS_GTID, bytes(42))
         head = struct.pack("<IIBHH", thread, 0, len(schema), 0, 0)
         builder.event(events.QUERY, head + schema + b"\0" + text.encode(), flags=flags)
         builder.note(start, 0, f"0-1-{self.number}")
@@ -215,3 +218,14 @@ def test_a_restart_between_the_files_ends_the_sessions(log: Log) -> None:
     log.say(1, 9, "TRUNCATE something")
     log.restart()
     assert log.touched()[DML] == ["shop.orders"]
+
+
+def test_mysql_renames_no_temporary_table(log: Log) -> None:
+    """The real one of the name is renamed, and the temporary one keeps it (MySQL 9.7.4)."""
+    log.files = [Builder(), Builder()]
+    log.say(0, 7, OPEN)
+    log.say(0, 7, "RENAME TABLE orders TO o2", flags=0)
+    log.say(1, 7, "DELETE FROM orders")
+    log.say(1, 9, "TRUNCATE something")
+    assert log.touched()["DELETE FROM orders"] == []
+    assert log.touched()["RENAME TABLE orders TO o2"] == ["shop.o2", "shop.orders"]

@@ -71,7 +71,7 @@ def hides(statement: Statement) -> bool:
     """Tell whether a statement that is logged as of one thread alone may mean temporary tables by its names.
 
     A server takes a temporary table out of a DROP TABLE, and logs it as DROP TEMPORARY TABLE. RENAME TABLE of
-    temporary tables, which MariaDB has, is not marked as of one thread (11.8.9).
+    temporary tables, which MySQL has not, is not marked as of one thread (MariaDB 11.8.9).
     """
     return statement.verb not in ("CREATE", "DROP") or statement.kind == "INDEX"
 
@@ -333,7 +333,7 @@ def _statements(
 ) -> Iterator[tuple[ThreadStatement, Callable[[], Transaction]]]:
     """The statements of one thread alone between two positions, each with what tells its transaction.
 
-    With `words` only transactions that have one of them, or may have.
+    With `words` only transactions that have one of them, or may have; of MariaDB every statement of those.
     """
     for path in files:
         number = sequence(path.name)
