@@ -349,7 +349,11 @@ def _statements(
                 if finder and finder.at(span[0]) >= span[1] and not (mariadb and hides_text(data, *span[:2])):
                     continue
                 found = _marked(
-                    data, (span[0], span[1]), scanner.trailer, mysql=not mariadb, every=bool(words)
+                    data,
+                    (span[0], span[1]),
+                    scanner.trailer,
+                    mysql=not mariadb,
+                    every=mariadb and bool(words),
                 )
                 for statement in found:
                     yield statement, partial(_transaction, path, scanner, span)
