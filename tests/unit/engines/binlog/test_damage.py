@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.engines.binlog.builder import Builder
+from tests.unit.examples import examples
 from zbackup.engines.mysql.binlog import find_unreplayable as unreplayable
 from zbackup.engines.mysql.binlog.continuity import break_between
 from zbackup.engines.mysql.binlog.errors import BinlogDamaged, BinlogTooOld
@@ -117,7 +118,7 @@ def sum_again(data: bytearray) -> None:
         at += size
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=examples(500), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(data=spoilt())
 def test_only_typed_errors_come_from_bytes_that_make_no_sense(data: bytes) -> None:
     with TemporaryDirectory() as room:

@@ -72,7 +72,7 @@ def hides(statement: Statement) -> bool:
     """Tell whether a statement that is logged as of one thread alone may mean temporary tables by its names.
 
     A server takes a temporary table out of a DROP TABLE, and logs it as DROP TEMPORARY TABLE. RENAME TABLE of
-    temporary tables, which MariaDB has, is not marked as of one thread (11.8.9).
+    temporary tables, which MySQL has not, is not marked as of one thread (MariaDB 11.8.9).
     """
     return statement.verb not in ("CREATE", "DROP") or statement.kind == "INDEX"
 
@@ -85,7 +85,21 @@ def real_tables(statement: Statement, temporary: Set[str]) -> dict[str, Kinds]:
     """
     if statement.verb in ("TRUNCATE", "ALTER", "CREATE", "DROP") and "CONNECTION_ID" not in statement.words:
         return {}
+    if statement.verb == "RENAME":
+        return _really_renamed(statement, set(temporary))
     return {name: kinds for name, kinds in statement.tables.items() if _folded(name) not in temporary}
+
+
+def _really_renamed(statement: Statement, there: set[str]) -> dict[str, Kinds]:
+    """A temporary table that has the new name does not matter."""
+    real: dict[str, Kinds] = {}
+    for old, new in statement.renames:
+        if _folded(old) in there:
+            there.discard(_folded(old))
+            there.add(_folded(new))
+        else:
+            real |= {name: statement.tables[name] for name in (old, new)}
+    return real
 
 
 def follow(there: set[str], statement: Statement) -> None:
@@ -333,7 +347,7 @@ def _statements(
 ) -> Iterator[tuple[ThreadStatement, Callable[[], Transaction]]]:
     """The statements of one thread alone between two positions, each with what tells its transaction.
 
-    With `words` only transactions that have one of them, or may have.
+    With `words` only transactions that have one of them, or may have; of MariaDB every statement of those.
     """
     for path in files:
         number = sequence(path.name)
@@ -349,7 +363,11 @@ def _statements(
                 if finder and finder.at(span[0]) >= span[1] and not (mariadb and hides_text(data, *span[:2])):
                     continue
                 found = _marked(
-                    data, (span[0], span[1]), scanner.trailer, mysql=not mariadb, every=bool(words)
+                    data,
+                    (span[0], span[1]),
+                    scanner.trailer,
+                    mysql=not mariadb,
+                    every=mariadb and bool(words),
                 )
                 for statement in found:
                     yield statement, partial(_transaction, path, scanner, span)
