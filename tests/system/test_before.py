@@ -199,19 +199,15 @@ class TestBefore:
         if server.settings.kind == "mysql":
             return
         for name, engine, more in (
-            ("`a.b c`", "InnoDB", ""),
-            ("parted", "InnoDB", "PARTITION BY HASH (id) PARTITIONS 3"),
-            ("plain", "Aria", ""),
+            ("plain", "InnoDB", ""),
+            ("aria", "Aria", ""),
+            ("`a.b c`", "InnoDB", "PARTITION BY HASH (id) PARTITIONS 3"),
         ):
             server.sql(f"CREATE TABLE shop.{name} (id INT PRIMARY KEY) ENGINE={engine} {more}")
             server.sql(f"CREATE OR REPLACE TABLE shop.{name} (id INT PRIMARY KEY) ENGINE={engine} {more}")
-        for wanted, text in (("shop.plain", "it is another one"), ("shop.*", "it is another one (1 table)")):
+        for wanted, text in (("shop.aria", "it is another one"), ("shop.*", "it is another one (1 table)")):
             words = ("--before-drop", wanted, "--yes", "--name", "replaced", "--json")
             _assert_seen(house.zb("restore", *words).data, f"{wanted} is there; one transaction later {text}")
-            house.destroy("replaced")
-        for name in ("`a.b c`", "parted"):
-            words = ("--before-drop", f"shop.{name}", "--yes", "--name", "replaced", "--json")
-            _assert_seen(house.zb("restore", *words).data, "one transaction later it is another one")
             house.destroy("replaced")
 
     def test_a_later_drop_that_the_log_does_not_tell_of_is_said(
@@ -251,11 +247,16 @@ class TestBefore:
         ]
         said = house.zb("restore", "--before-drop", "my.db.ta`ble é x", "--yes", "--dry-run", "-q").refused(2)
         assert "'`my.db`.`ta``ble é x`'" in said and "'`my`.`db.ta``ble é x`'" in said
-        for typed_name, schema in ((name, ""), ('"my.db"."ta`ble é x"', ""), ("my.`db.ta``ble é x`", "my")):
-            report = house.zb("restore", "--before-drop", typed_name, "--yes", "--name", "odd", "--json").data
-            assert (report["recovered"]["first_skipped"]["start"] == f"{file}:{start}") == (schema == "")
-            _assert_seen(report, "one transaction later it is gone")
-            house.destroy("odd")
+        for same in (name, '"my.db"."ta`ble é x"', "`my.db`.*"):
+            plan = house.zb("restore", "--before-drop", same, "--yes", "--dry-run", "--json").data
+            assert plan["replay"]["first_skipped"]["start"] == f"{file}:{start}"
+        other = house.zb(
+            "restore", "--before-drop", "my.`db.ta``ble é x`", "--yes", "--dry-run", "--json"
+        ).data
+        assert other["replay"]["first_skipped"]["start"] != f"{file}:{start}"
+        report = house.zb("restore", "--before-drop", name, "--yes", "--name", "odd", "--json").data
+        _assert_seen(report, "`my.db`.ta`ble é x is there; one transaction later it is gone")
+        house.destroy("odd")
 
     def test_a_gtid_that_is_in_the_log_twice_is_told_with_positions(
         self, house: House, accident: Accident
@@ -279,13 +280,12 @@ class TestBefore:
         assert refused.rc == 5 and f"{gtid} is 2 times in the log" in refused.err, str(refused)
         starts = re.findall(r"--before (\S+:\d+)", refused.err)
         assert [start.partition(":")[0] for start in starts] == files
-        for number, start in enumerate(starts):
-            report = house.zb(*_restoring(start, "twice")).data
-            assert report["proof"]["proved"]
-            with house.clone(report) as clone, clone.cursor() as cursor:
-                cursor.execute("SELECT COUNT(*) FROM shop.again")
-                assert cursor.fetchone() == (number,)
-            house.destroy("twice")
+        report = house.zb(*_restoring(starts[1], "twice")).data
+        assert report["proof"]["proved"]
+        with house.clone(report) as clone, clone.cursor() as cursor:
+            cursor.execute("SELECT COUNT(*) FROM shop.again")
+            assert cursor.fetchone() == (1,)
+        house.destroy("twice")
 
     def test_what_is_only_in_the_live_log_is_found(self, house: House, accident: Accident) -> None:
         house.server.sql("INSERT INTO shop.kept VALUES (1003)")
