@@ -14,16 +14,19 @@ import pytest
 from tests.lab.pool import Pool, run
 from tests.platform.shipping import Yard
 from tests.unit.docs.typed import shell
+from zbackup.clock import SystemClock
 from zbackup.destinations import zfs_destination
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.fetch import fetch
 from zbackup.jobs.ship.lag import shipped
 from zbackup.jobs.ship.ship import ShipReport, preview, ready, ship
 from zbackup.jobs.ship.verify_at import verify_at
+from zbackup.jobs.watch.received import inspect
 from zbackup.model.errors import KeyElsewhere, NotReceivable, Refused, Stopped
 from zbackup.model.progress import Silent
 from zbackup.model.retention import Retention, Span, Tier
 from zbackup.plan.ship.ship import Abort, Send, Steps
+from zbackup.zfs.datasets import Zfs
 from zbackup.zfs.streams import send_argv
 
 
@@ -103,6 +106,11 @@ def inherit_key(yard: Yard, copy: str, key: Path) -> None:
     run("zfs", "change-key", "-i", copy)
 
 
+def shut(yard: Yard) -> list[str]:
+    """What the receiving host finds of keys."""
+    return [f.text for f in inspect(Zfs(), SystemClock(), yard.root).findings if f.subject == "keys"]
+
+
 def problems(yard: Yard) -> tuple[str, ...]:
     ctx = yard.context()
     return verify_at(ctx, ctx.destinations[0], most=0).problems
@@ -132,7 +140,7 @@ def test_a_copy_whose_encryption_root_was_changed_gets_nothing_until_that_is_und
     for attempt in (ship_now, lambda y: ready(y.context(), ctx.destinations[0])):
         with pytest.raises(KeyElsewhere, match=f"its encryption root is {yard.root}") as refused:
             attempt(yard)
-    assert yard.committed() == names[:1] and other_keys(yard) == [copy]
+    assert yard.committed() == names[:1] and other_keys(yard) == [copy] and shut(yard) == []
     assert any("has no key of its own any more" in each for each in problems(yard))
     line = shell("off-site-copies-zfs.md", "zfs change-key", {ON_THE_PAGE: shlex.quote(copy)})
     assert line in str(refused.value).splitlines()
@@ -162,6 +170,7 @@ def test_a_stream_after_the_change_is_found_and_all_is_sent_again(
     assert any("not opened by the key that is loaded" in each for each in problems(yard))
     with pytest.raises(KeyElsewhere, match="neither key opens it"):
         ship_now(yard)
+    assert [text.partition(": ")[0] for text in shut(yard)] == [f"no key opens {copy}"]
     run("zfs", "rename", yard.home, f"{yard.home}.old")
     ship_now(yard)
     for member in yard.members:
