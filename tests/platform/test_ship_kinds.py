@@ -1,6 +1,7 @@
 """Shipping of datasets that are not as plain as others, and to a destination with rules of its own."""
 
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -12,14 +13,21 @@ import pytest
 
 from tests.lab.pool import Pool, run
 from tests.platform.shipping import Yard
+from tests.unit.docs.typed import shell
+from zbackup.clock import SystemClock
+from zbackup.destinations import zfs_destination
 from zbackup.jobs.context import Context
+from zbackup.jobs.restore.fetch import fetch
 from zbackup.jobs.ship.lag import shipped
 from zbackup.jobs.ship.ship import ShipReport, preview, ready, ship
 from zbackup.jobs.ship.verify_at import verify_at
+from zbackup.jobs.watch.received import inspect
 from zbackup.model.errors import KeyElsewhere, NotReceivable, Refused, Stopped
 from zbackup.model.progress import Silent
 from zbackup.model.retention import Retention, Span, Tier
 from zbackup.plan.ship.ship import Abort, Send, Steps
+from zbackup.zfs.datasets import Zfs
+from zbackup.zfs.streams import send_argv
 
 
 def ship_now(yard: Yard, retention: Retention | None = None) -> ShipReport:
@@ -64,6 +72,7 @@ def test_encrypted_datasets_are_sent_raw_and_need_no_key_over_there(
 
 
 PASSPHRASE, OTHER = "not a secret", "another one"
+ON_THE_PAGE = "tank/backups/db1/shop/tank/mysql"
 
 
 def locked_with(key: Path, passphrase: str = PASSPHRASE) -> dict[str, str]:
@@ -79,7 +88,7 @@ def raw(key: Path) -> dict[str, str]:
     return {"encryption": "on", "keyformat": "raw", "keylocation": f"file://{key}"}
 
 
-def shell(line: str, typed: str = "") -> None:
+def sh(line: str, typed: str = "") -> None:
     """Type a line of a message, and what it asks for."""
     subprocess.run(["sh", "-ec", line], input=typed, text=True, check=True, timeout=60)
 
@@ -95,6 +104,11 @@ def inherit_key(yard: Yard, copy: str, key: Path) -> None:
     """What somebody does over there who wants to load one key only."""
     run("zfs", "load-key", "-L", f"file://{key}", copy)
     run("zfs", "change-key", "-i", copy)
+
+
+def shut(yard: Yard) -> list[str]:
+    """What the receiving host finds of keys."""
+    return [f.text for f in inspect(Zfs(), SystemClock(), yard.root).findings if f.subject == "keys"]
 
 
 def problems(yard: Yard) -> tuple[str, ...]:
@@ -126,10 +140,11 @@ def test_a_copy_whose_encryption_root_was_changed_gets_nothing_until_that_is_und
     for attempt in (ship_now, lambda y: ready(y.context(), ctx.destinations[0])):
         with pytest.raises(KeyElsewhere, match=f"its encryption root is {yard.root}") as refused:
             attempt(yard)
-    assert yard.committed() == names[:1] and other_keys(yard) == [copy]
+    assert yard.committed() == names[:1] and other_keys(yard) == [copy] and shut(yard) == []
     assert any("has no key of its own any more" in each for each in problems(yard))
-    (line,) = (each for each in str(refused.value).splitlines() if each.startswith("zfs change-key"))
-    shell(line, OTHER + "\n")
+    line = shell("off-site-copies-zfs.md", "zfs change-key", {ON_THE_PAGE: shlex.quote(copy)})
+    assert line in str(refused.value).splitlines()
+    sh(line, OTHER + "\n")
     names.append(yard.backup())
     ship_now(yard)
     assert yard.committed() == [names[0], names[2]] and other_keys(yard) == []
@@ -150,11 +165,12 @@ def test_a_stream_after_the_change_is_found_and_all_is_sent_again(
     copy, source = f"{yard.home}/{yard.outer.name}", yard.outer.name
     inherit_key(yard, copy, tmp_path / "ours")
     second = yard.backup()
-    shell(f"zfs send -w -i '{source}@{first}' '{source}@{second}' | zfs receive -u '{copy}'")
+    sh(f"zfs send -w -i '{source}@{first}' '{source}@{second}' | zfs receive -u '{copy}'")
     assert any("neither key opens it" in each for each in problems(yard)) and other_keys(yard) == [copy]
     assert any("not opened by the key that is loaded" in each for each in problems(yard))
     with pytest.raises(KeyElsewhere, match="neither key opens it"):
         ship_now(yard)
+    assert [text.partition(": ")[0] for text in shut(yard)] == [f"no key opens {copy}"]
     run("zfs", "rename", yard.home, f"{yard.home}.old")
     ship_now(yard)
     for member in yard.members:
@@ -203,8 +219,10 @@ def test_a_key_that_was_changed_is_the_sources_again_with_the_next_stream(
         found = problems(yard)
         assert f"is not opened by the key that is loaded for {outer}: " in found[0]
         assert len(found) == (1 if changed == outer else 2), "the source's key is that of both"
-        for line in (line for each in found for line in each.splitlines()[1:]):
-            shell(line, (PASSPHRASE if changed == outer else "a newer one") + "\n")
+        line = shell("off-site-copies-zfs.md", "zfs unload-key", {ON_THE_PAGE: shlex.quote(outer)})
+        assert line == found[0].splitlines()[1]
+        for order in (order for each in found for order in each.splitlines()[1:]):
+            sh(order, (PASSPHRASE if changed == outer else "a newer one") + "\n")
         assert problems(yard) == ()
         only_key(f"{yard.home}/{yard.inner.name}", tmp_path / ("ours" if changed == outer else "newer"))
         assert yard.same(newest)
@@ -238,6 +256,58 @@ def test_what_is_not_encrypted_is_received_below_an_encrypted_dataset(
     run("zfs", "load-key", yard.root)
     ship_now(yard)
     assert yard.committed() == names and problems(yard) == ()
+
+
+def test_what_comes_back_from_below_an_encrypted_dataset_has_its_key(
+    pool: Pool, vault: Pool, tmp_path: Path
+) -> None:
+    """Nobody reads on the way what the destination encrypts."""
+    yard = Yard(pool, vault, there=locked_with(tmp_path / "theirs", OTHER))
+    yard.backup()
+    ship_now(yard)
+    ctx = yard.context()
+    run("zfs", "create", ctx.clones)
+    with ctx.destinations[0].adapter.connect() as session:
+        (backup,) = session.copies().backups
+        with pytest.raises(Refused, match="It is the one that the copy has at the destination") as refused:
+            fetch(ctx, session, "back", backup, backup, 0)
+        for number in range(2):
+            part = f"{ctx.clones}/back.copy/{number}"
+            assert f"zfs load-key {part}" in str(refused.value)
+            run("zfs", "load-key", "-L", f"file://{tmp_path / 'theirs'}", part)
+        back = fetch(ctx, session, "back", backup, backup, 0)
+    for member, part in zip(yard.members, back.datasets, strict=True):
+        (file,) = (each for each in member.mountpoint.iterdir() if each.is_file())
+        assert (Path(part.mountpoint or "") / file.name).read_bytes() == file.read_bytes()
+    run("zfs", "destroy", "-r", ctx.clones)
+
+
+def test_a_stream_of_an_earlier_version_is_refused_below_an_encrypted_dataset(
+    pool: Pool, vault: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With embedded blocks, as buckets have them. Without, it comes."""
+    yard = Yard(pool, vault)
+    run("zfs", "set", "compression=lz4", yard.outer.name)
+    (yard.outer.mountpoint / "embedded").write_bytes(b"x" * 100_000)
+    yard.backup()
+    ship_now(yard)
+    ctx = yard.context()
+    locked = pool.dataset("locked clones", locked_with(tmp_path / "theirs", OTHER), mountpoint="none")
+    ctx = replace(ctx, clones=f"{locked.name}/clones", mountpoint=tmp_path / "clones")
+    run("zfs", "create", ctx.clones)
+
+    def as_before(snapshot: str, origin: str | None, *, raw: bool) -> tuple[str, ...]:
+        command, verb, *rest = send_argv(snapshot, origin, raw=raw)
+        return (command, verb, "-e", *rest)
+
+    with ctx.destinations[0].adapter.connect() as session:
+        (backup,) = session.copies().backups
+        with monkeypatch.context() as patched:
+            patched.setattr(zfs_destination, "send_argv", as_before)
+            with pytest.raises(Refused, match="sent by an earlier version of zbackup, with embedded blocks"):
+                fetch(ctx, session, "back", backup, backup, 0)
+        assert len(fetch(ctx, session, "back", backup, backup, 0).datasets) == 2
+    run("zfs", "destroy", "-r", ctx.clones)
 
 
 def test_a_dataset_that_is_made_later_gets_a_full_copy_among_the_increments(yard: Yard) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from zbackup.model.finding import worst
 from zbackup.model.log import LogDamage
+from zbackup.model.shipped import OTHER_KEY, OtherKey, other_key, other_key_to_text
 from zbackup.model.space import DatasetSettings, Pool
 from zbackup.plan.health.advice_on_arrangements import Arrangements, Expected, advice_on_arrangements
 from zbackup.plan.health.drill_health import DrillFacts
@@ -57,6 +58,23 @@ def test_how_late_is_said_in_words() -> None:
 def test_without_a_schedule_nothing_is_late_and_no_daemon_is_missed() -> None:
     old = replace(WELL, newest=NOW - timedelta(days=90), daemon_runs=False)
     assert said(old, Expected()) == []
+
+
+@pytest.mark.parametrize(
+    ("overwritten", "why"), [(True, "neither key opens it"), (False, "nothing more is sent")]
+)
+def test_a_copy_whose_key_was_changed_is_critical(overwritten: bool, why: str) -> None:
+    """As it is written down where the copy was looked at last."""
+    key = OtherKey(dataset="tank/db", copy="vault/shop/tank/db", root="vault", overwritten=overwritten)
+    lag = Lag(destination="offsite", behind=timedelta(0), most=None, other_key=key)
+    (found,) = judge(replace(WELL, lags=(lag,)), FIVE)
+    assert (found.severity, found.subject, found.exit_status) == ("critical", "ship", 9)
+    assert found.text.startswith("the encryption root of vault/shop/tank/db at offsite was changed to vault")
+    assert why in found.why
+    properties = {f"{OTHER_KEY}offsite": other_key_to_text(key)}
+    assert other_key(properties, "offsite") == key and other_key(properties, "other") is None
+    for broken in ("", "[]", '{"copy": 7}', "x" * 9000):
+        assert other_key({f"{OTHER_KEY}offsite": broken}, "offsite") is None
 
 
 def test_the_newest_may_be_as_old_as_somebody_said() -> None:

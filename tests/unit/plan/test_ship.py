@@ -294,6 +294,12 @@ def test_what_is_not_encrypted_needs_the_key_that_it_is_received_below() -> None
     assert planned(world, world.sources(), locked) == KeyLocked("tank/a", "vault")
     raw = [replace(d, encrypted=True, encryption_root=d.name) for d in world.sources()]
     assert len(sends(planned(world, raw, locked))) == 2
+    shipped(world)
+    world.take()
+    there = replace(world.inventory(), locked="vault")
+    assert len(sends(planned(world, world.sources(), there))) == 2, "copies that are not encrypted"
+    inherited = tuple(replace(t, encrypted=True, encryption_root="vault") for t in there.datasets)
+    assert planned(world, world.sources(), replace(there, datasets=inherited)) == KeyLocked("tank/a", "vault")
     newest = shipped(world).backups[-1]
     nothing = replace(world.inventory(), locked="vault")
     assert planned(world, world.sources(), nothing) == UpToDate(newest)

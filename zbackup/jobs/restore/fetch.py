@@ -162,17 +162,20 @@ def mounted(ctx: Context, container: str, members: int) -> tuple[Dataset, ...]:
     found = [d for d in ctx.zfs.filesystems(container) if d.name != container]
     if len(found) < members:
         raise VerificationFailed(f"only {len(found)} of {members} datasets arrived in {container}")
+    shut = []
     for dataset in found:
         try:
             ctx.zfs.mount(dataset.name)
         except CommandFailed as failure:
             if "key" not in failure.stderr:
                 raise
-            raise Refused(
-                f"{dataset.name} is encrypted and its key is not loaded. It is the one that the copy had "
-                f"at the destination. Load it, then give the same command again:\n"
-                f"{command_line('zfs', 'load-key', dataset.name)}"
-            ) from failure
+            shut.append(dataset.name)
+    if shut:
+        orders = " && ".join(command_line("zfs", "load-key", name) for name in shut)
+        raise Refused(
+            f"{', '.join(shut)}: encrypted, and the key is not loaded. It is the one that the copy has at "
+            f"the destination. Load it, then give the same command again:\n{orders}"
+        )
     return tuple(d for d in ctx.zfs.filesystems(container) if d.name != container)
 
 

@@ -11,7 +11,7 @@ from zbackup.jobs.restore.search_log import require_all_read
 from zbackup.jobs.restore.source import Source
 from zbackup.model.command_line import command_line
 from zbackup.model.errors import NotFound, Refused, UsageError, ZbackupError
-from zbackup.model.log import ClusterTime
+from zbackup.model.log import ClusterTime, position_of
 from zbackup.model.log_entry import Kind, LogEntry, LogFilter
 from zbackup.model.moment import local_text
 from zbackup.model.proof import ProofSubject
@@ -46,6 +46,8 @@ def find_last_drop(
     sure = isinstance(ctx.log_search, ServerSearch)
     seen = LastDrop(table, kind, only_of_what_was_there=sure, disproved=disproved)
     _walk(ctx, source, seen, DEFINED if sure else ANY)
+    if seen.found is None and seen.view is not None:
+        return seen.view
     if seen.found is None:
         hint = ""
         if seen.defined is not None:
@@ -60,6 +62,9 @@ def find_last_drop(
             f"the definition of {table} was changed again after this {kind}, the last time "
             f"{_words(ctx, seen.defined)}: see {look}"
         )
+    view, found = seen.view, position_of(seen.found.transaction.start)
+    if view is not None and position_of(view.transaction.start) > found:
+        ctx.progress.note(f"a view or sequence {table} was dropped later, {_words(ctx, view)}")
     return seen.found
 
 

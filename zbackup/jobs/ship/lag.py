@@ -4,7 +4,7 @@ It is written on the instance's first dataset, so that whoever asks, after whate
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from zbackup.jobs.context import Context, ShipDestination
@@ -23,6 +23,8 @@ from zbackup.model.shipped import (
     to_text,
 )
 from zbackup.model.shipping import Inventory
+
+MOST_OF_NAME = 255
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +68,17 @@ def write_down_keys(ctx: Context, destination: ShipDestination, changed: Sequenc
     """Write down a copy whose key was changed over there, or that there is none any more."""
     key, dataset = f"{OTHER_KEY}{destination.name}", ctx.datasets[0]
     before = ctx.zfs.own_settings(dataset).get(key)
-    text = other_key_to_text(changed[0]) if changed else None
+    text = other_key_to_text(_bounded(changed[0])) if changed else None
     if text and text != before:
         log.error("ship.other_key", destination=destination.name, copy=changed[0].copy, root=changed[0].root)
         ctx.zfs.set_properties(dataset, {key: text})
     elif before and not text:
         ctx.zfs.clear_property(dataset, key)
+
+
+def _bounded(found: OtherKey) -> OtherKey:
+    """With names as long as ZFS has them, whatever the other side says."""
+    return replace(found, copy=found.copy[:MOST_OF_NAME], root=found.root[:MOST_OF_NAME])
 
 
 def write_down_commit(ctx: Context, destination: ShipDestination, backup: Backup) -> None:

@@ -1,5 +1,6 @@
 """Find out what a switch needs to know before anything is changed: clone, datasets, and what forbids it."""
 
+import shlex
 from collections.abc import Sequence
 from datetime import UTC
 from pathlib import Path
@@ -158,7 +159,7 @@ def intend(ctx: Context, clone: Clone) -> Switch:
     record = clone_datasets.record_of(ctx, clone)
     parts = _parts(ctx, clone, record)
     names = [part_name(ctx, clone, part.number) for part in parts]
-    _require_movable(ctx, [*(m.dataset.name for m in members), *names])
+    _require_movable(ctx, clone, [*(m.dataset.name for m in members), *names])
     originals = formerly(others, ctx.clones) | _of_fetched(ctx, clone, parts, record)
     made = plan_switch(ctx.datasets, members, parts, originals, ctx.clock.now().astimezone(UTC))
     if taken := [a for r in made.roots if ctx.zfs.exists(a := made.aside(r))]:
@@ -212,12 +213,33 @@ def _of_fetched(ctx: Context, clone: Clone, parts: Sequence[CloneDataset], recor
     return {p.owner.name: names[p.number] for p in parts if p.owner.name.startswith(below)}
 
 
-def _require_movable(ctx: Context, names: Sequence[str]) -> None:
-    """An encrypted dataset cannot be moved away from the one that its key is loaded for."""
-    for name in names:
-        (key,) = ctx.zfs.values(name, "encryptionroot")
-        if key not in ("", "-") and not all(n.startswith(f"{key}/") for n in (ctx.clones, *ctx.datasets)):
-            raise Refused(
-                f"{name} has the encryption root {key}, and ZFS moves no dataset out of its encryption "
-                f"root: a switch needs production and the clones below one encryption root"
-            )
+def _require_movable(ctx: Context, clone: Clone, names: Sequence[str]) -> None:
+    """An encrypted dataset cannot be moved away from the one that its key is loaded for.
+
+    What was fetched has a key of its own, and can be given that of where it lies: nothing more is received
+    there.
+    """
+    roots = {name: ctx.zfs.values(name, "encryptionroot")[0] for name in names}
+    stuck = {name: root for name, root in roots.items() if root not in ("", "-") and not _spans(ctx, root)}
+    if not stuck:
+        return
+    name, key = next(iter(stuck.items()))
+    fetched = f"{ctx.clones}/{copy_name(clone.name)}/"
+    here = ctx.zfs.values(ctx.clones, "encryptionroot")[0]
+    if _spans(ctx, here) and all(root.startswith(fetched) for root in stuck.values()):
+        orders = " && ".join(
+            f"zfs change-key -i {shlex.quote(root)}" for root in dict.fromkeys(stuck.values())
+        )
+        raise Refused(
+            f"{name} was fetched, and has a key of its own: ZFS does not move it to production's place below "
+            f"{here}. Give it the key of {here}, then run the same command again:\n{orders}"
+        )
+    raise Refused(
+        f"{name} has the encryption root {key}, and ZFS moves no dataset out of its encryption "
+        f"root: a switch needs production and the clones below one encryption root"
+    )
+
+
+def _spans(ctx: Context, root: str) -> bool:
+    """Tell whether production and the clones lie below this encryption root."""
+    return all(name.startswith(f"{root}/") for name in (ctx.clones, *ctx.datasets))

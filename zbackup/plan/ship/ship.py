@@ -157,13 +157,22 @@ def plan_ship(
     steps = [step for b in wanted for step in _of_backup(b, tracks, inventory)]
     if not initial and (again := [s.snapshot.dataset for s in steps if _is_begun_in(s, lost)]):
         return NeedsInitial(tuple(dict.fromkeys(again)))
-    plain = [s.snapshot.dataset for s in steps if isinstance(s, Send) and not s.part.raw]
-    if inventory.locked and plain:
+    if inventory.locked and (
+        plain := [s.snapshot.dataset for s in steps if _is_encrypted_there(s, inventory)]
+    ):
         return KeyLocked(plain[0], inventory.locked)
     if steps:
         return Steps(tuple(steps))
     committed = inventory.committed
     return UpToDate(next((b for b in reversed(wanted) if b.record.backup in committed), None))
+
+
+def _is_encrypted_there(step: Step, inventory: Inventory) -> TypeGuard[Send]:
+    """Tell whether the stream is encrypted over there: a new copy below an encrypted dataset is."""
+    if not isinstance(step, Send) or step.part.raw:
+        return False
+    target = inventory.dataset(step.part.dataset)
+    return target is None or target.encrypted or not target.copies
 
 
 def other_keys(sources: Sequence[SourceDataset], inventory: Inventory) -> list[OtherKey]:

@@ -57,8 +57,8 @@ _RULES: Final = {
     ("ALTER", _SCHEMA): _Rule(DDL),
     ("ALTER", _ON_TABLE): _Rule(DDL),
     ("DROP", _TABLE): _Rule(DROP, _LIST),
-    ("DROP", _VIEW): _Rule(DDL, _LIST),
-    ("DROP", _SEQUENCE): _Rule(DDL, _LIST),
+    ("DROP", _VIEW): _Rule(DROP, _LIST),
+    ("DROP", _SEQUENCE): _Rule(DROP, _LIST),
     ("DROP", _SCHEMA): _Rule(DROP),
     ("DROP", _ON_TABLE): _Rule(DDL),
     ("RENAME", _TABLE): _Rule(DDL, _PAIRS),
@@ -276,7 +276,7 @@ class _Reader:
         if verb == "CREATE" and "REPLACE" in said and found.kind in (_TABLE, _SCHEMA, _SEQUENCE):
             # Of MariaDB. A sequence takes a table's place as well.
             kinds, found.replaces = DROP, found.kind != _SEQUENCE
-        found.of_tables = found.kind not in (_VIEW, _SEQUENCE) or kinds == DROP
+        found.of_tables = found.kind not in (_VIEW, _SEQUENCE) or (verb == "CREATE" and kinds == DROP)
         at = self._behind_options(at)
         if (verb, found.kind) == ("CREATE", _TABLE) and self._makes_sequence(at):
             found.kind, found.replaces, found.of_tables = _SEQUENCE, False, kinds == DROP
