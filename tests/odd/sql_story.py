@@ -272,7 +272,7 @@ class SqlStory(Story):
             f"keylocation=file://{key}",
         ]
         run("zfs", "create", *(words if self._row["sent"] == "encrypted" else ()), target)
-        ship = {"name": "copies", "to": f"zfs:{target}"}
+        ship = {"name": "copies", "to": f"zfs:{target}", "initial": "allow"}
         house.settle(ship=[ship], archive={"to": ["copies"], "every": "1s"})
         with self._timed("send"):
             for words in (["ship"], ["archive", "shop", "--once"]):

@@ -159,8 +159,6 @@ class SqlTelling:
 
     def picture(self) -> dict[str, Any]:
         """What the worlds have made of the server by now."""
-        if not self._names:
-            return {}
         with self._server.connect() as connection:
             return picture(connection, self._names, self._server.settings.kind)
 
@@ -173,7 +171,9 @@ class SqlTelling:
 def picture(
     connection: "pymysql.connections.Connection[Any]", names: Sequence[str], kind: str
 ) -> dict[str, Any]:
-    """Definitions, checksums and answers by what was asked."""
+    """Definitions, checksums and answers by what was asked; nothing where no world was told."""
+    if not names:
+        return {}
     asked = {**_PICTURES, "accounts": _ACCOUNTS[kind]}
     asked |= {question: question for name in names for question in SQL_WORLDS[name].asks}
     found = {name: _answer(connection, question) for name, question in asked.items()}
