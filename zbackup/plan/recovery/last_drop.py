@@ -18,8 +18,8 @@ class LastDrop:
     which may be the same; `renamed` when it last got another name, and which. SCHEMA.* is all of a schema:
     there one table may go after the other. `only_of_what_was_there`: no other drop of a table is in the log.
     `last` is the last of the log that did anything to it, and `there` whether it left the table there (None:
-    not known). `view` is the last that dropped a view or a sequence of that name. `disproved` are the positions
-    of transactions that were found before, and did nothing to it.
+    not known). `view` is the last that dropped a view or a sequence of that name. `disproved` are the
+    positions of transactions that were found before, and did nothing to it.
     """
 
     def __init__(
