@@ -27,11 +27,11 @@ from tests.lab.variants import Variant
 from tests.system.conftest import end_clones
 from tests.system.house import House, Zbackup, build, wait_until
 from tests.system.mongo_house import MongoHouse
-from zbackup.plan.clones.clone_name import drill_name
+from zbackup.plan.clones.clone_name import drill_names
 
 SECRETS = {"AWS_SECRET_ACCESS_KEY": "not-for-servers", "SHOP_PASSWORD": "not-for-servers"}
 SYSTEM = Path("/usr/local/sbin")
-DRILL = drill_name("shop")
+DRILL = drill_names("shop")[0]
 HINT = {"mysql": "mysqld", "mariadb": "mysqld", "mongodb": "mongod"}
 SAYS = {"mysql": "mysqld  Ver {}", "mariadb": "mariadbd  Ver {}", "mongodb": "db version v{}"}
 

@@ -1,7 +1,7 @@
-"""The machine in memory with a binary log in files: what reads the log, follows it and finds its end is the real code.
+"""The machine in memory with a binary log in files, so that the real code reads the log and follows it.
 
-The log's dataset holds `log`, the files of the log as (name, content), and the data's dataset `rows` and how many
-GTIDs were executed. What was true at each moment is in a journal.
+The log's dataset holds `log`, the files of the log as (name, content), and the data's dataset `rows` and how
+many GTIDs were executed. What was true at each moment is in a journal.
 """
 
 import hashlib
@@ -87,7 +87,7 @@ class LogWorld(World):
 
     def __init__(self, home: Path, *, mariadb: bool = False) -> None:
         self.mariadb, self.journal, self.backups = mariadb, Journal(), 0
-        self.archives: dict[str, Any] = {"vault": Archive()}
+        self.archive_session: Callable[[], Any] = Archive
         super().__init__(home)
         self.writing = False
 
@@ -166,13 +166,13 @@ class LogWorld(World):
         self._set_log(self.log[-1:])
 
     def roll_back(self, backup: int, what: str) -> None:
-        """`zfs rollback -r` of the datasets to a backup, by its number among those that can be; then a start."""
+        """`zfs rollback -r` to a backup, by its number among those that can be, and a start."""
         log, data = self.pools.datasets["tank/db/log"], self.pools.datasets["tank/db"]
         datasets = {"both": [data, log], "data": [data], "log": [log]}[what]
         names = [n for n in datasets[0].snapshots if all(n in d.snapshots for d in datasets)]
         names = [n for n in names if n.startswith("zbackup-") and not n.startswith("zbackup-2020")]
         if what != "both":
-            # Behind the newest nothing shows it: no snapshot goes with it, and the other dataset does not stand still.
+            # Behind the newest nothing shows it: no snapshot goes with it, and the log is not silent.
             names = names[:-1]
         if not names:
             return

@@ -108,10 +108,12 @@ zfs release -- other POOL/a@s1
 zfs bookmark -- POOL/a@s1 POOL/a#b1
 zfs bookmark -- POOL/a@s1 POOL/a#b1
 zfs bookmark -- POOL/a@none POOL/a#b2
-zfs list -Hp -r -t filesystem,snapshot,bookmark -o name,guid,createtxg,encryption -- POOL/a
+zfs list -Hp -r -t filesystem,snapshot,bookmark -o name,guid,createtxg,encryption,encryptionroot,pbkdf2salt -- POOL/a
 zfs destroy -- POOL/a#none
 zfs destroy -- POOL/a#b1
 # clones
+zfs userspace -nHp -t all -o type,name,quota,objquota -- POOL/a@s1
+zfs projectspace -Hp -o type,name,quota,objquota -- POOL/a@s1
 zfs clone -o canmount=noauto -o zbackup:part=1 -- POOL/a@s1 POOL/c
 zfs clone -- POOL/a@s1 POOL/c
 zfs clone -- POOL/a@none POOL/d
@@ -188,31 +190,31 @@ zfs destroy POOL/r
 zfs create -u -o mountpoint=none -o canmount=off -o readonly=on -- POOL/v
 zfs create -u -o mountpoint=none -o canmount=off -o readonly=on -- POOL/v/home
 zfs create -u -o mountpoint=none -o canmount=off -o readonly=on -- POOL/v/home
-zfs send -L -e -c -- POOL/a/in@s1 | zfs receive -s -u -o readonly=on -o zbackup:x=2 -x mountpoint -- POOL/v/home/in
-zfs send -L -e -c -- POOL/a/in@s1 | zfs receive -s -u -o readonly=on -x mountpoint -- POOL/v/home/in
-zfs send -L -e -c -- POOL/a/in@s1 | zfs receive -u -- POOL/v/none/in
-zfs list -Hp -r -t filesystem,volume,snapshot -s createtxg -o name,guid,encryption,receive_resume_token,zbackup:backup,zbackup:x -- POOL/v
+zfs send -L -c -- POOL/a/in@s1 | zfs receive -s -u -o readonly=on -o zbackup:x=2 -x mountpoint -- POOL/v/home/in
+zfs send -L -c -- POOL/a/in@s1 | zfs receive -s -u -o readonly=on -x mountpoint -- POOL/v/home/in
+zfs send -L -c -- POOL/a/in@s1 | zfs receive -u -- POOL/v/none/in
+zfs list -Hp -r -t filesystem,volume,snapshot -s createtxg -o name,guid,encryption,encryptionroot,pbkdf2salt,keystatus,receive_resume_token,zbackup:backup,zbackup:x -- POOL/v
 zfs get -Hp -s local,received -o property,value all -- POOL/v/home/in
 zfs snapshot -- POOL/a/in@s2
 zfs snapshot -- POOL/a/in@s3
-zfs send -L -e -c -i POOL/a/in@s2 -- POOL/a/in@s3 | zfs receive -s -u -- POOL/v/home/in
-zfs send -L -e -c -i POOL/a/in@s1 -- POOL/a/in@s2 | zfs receive -s -u -- POOL/v/home/in
+zfs send -L -c -i POOL/a/in@s2 -- POOL/a/in@s3 | zfs receive -s -u -- POOL/v/home/in
+zfs send -L -c -i POOL/a/in@s1 -- POOL/a/in@s2 | zfs receive -s -u -- POOL/v/home/in
 zfs bookmark -- POOL/a/in@s2 POOL/a/in#two
 zfs destroy POOL/a/in@s2
-zfs send -L -e -c -i POOL/a/in#two -- POOL/a/in@s3 | zfs receive -s -u -- POOL/v/home/in
+zfs send -L -c -i POOL/a/in#two -- POOL/a/in@s3 | zfs receive -s -u -- POOL/v/home/in
 zfs list -Hp -t snapshot -d 1 -o name,clones -- POOL/v/home/in
-zfs send -L -e -c -- POOL/a/in@none | zfs receive -s -u -- POOL/v/home/none
+zfs send -L -c -- POOL/a/in@none | zfs receive -s -u -- POOL/v/home/none
 zfs list -H -o name -- POOL/v/home/none
-zfs send -L -e -c -- POOL/m@s1 | zfs receive -s -u -- POOL/v/home/m
+zfs send -L -c -- POOL/m@s1 | zfs receive -s -u -- POOL/v/home/m
 zfs mount -- POOL/m
 FILL
 zfs snapshot -- POOL/m@s1
-CUT zfs send -L -e -c -- POOL/m@s1 | zfs receive -s -u -o zbackup:x=3 -- POOL/v/home/m
+CUT zfs send -L -c -- POOL/m@s1 | zfs receive -s -u -o zbackup:x=3 -- POOL/v/home/m
 zfs list -H -o name -- POOL/v/home/m
 zfs list -Hp -t snapshot -d 1 -o name -- POOL/v/home/m
 zfs get -Hp -o value receive_resume_token -- POOL/v/home/m
 zfs get -Hp -s local,received -o property,value all -- POOL/v/home/m
-zfs send -L -e -c -- POOL/m@s1 | zfs receive -s -u -- POOL/v/home/m
+zfs send -L -c -- POOL/m@s1 | zfs receive -s -u -- POOL/v/home/m
 zfs send -nvP -t nonsense
 zfs send -nvP -t TOKEN:POOL/v/home/m
 zfs send -nvP -- POOL/m@s1
@@ -223,10 +225,10 @@ zfs get -Hp -o value receive_resume_token -- POOL/v/home/m
 zfs receive -A -- POOL/v/home/m
 FILL
 zfs snapshot -- POOL/m@s2
-CUT zfs send -L -e -c -i POOL/m@s1 -- POOL/m@s2 | zfs receive -s -u -- POOL/v/home/m
+CUT zfs send -L -c -i POOL/m@s1 -- POOL/m@s2 | zfs receive -s -u -- POOL/v/home/m
 zfs list -Hp -t snapshot -d 1 -o name -- POOL/v/home/m
 zfs get -Hp -o value receive_resume_token -- POOL/v/home/m
-zfs send -L -e -c -i POOL/m@s1 -- POOL/m@s2 | zfs receive -s -u -- POOL/v/home/m
+zfs send -L -c -i POOL/m@s1 -- POOL/m@s2 | zfs receive -s -u -- POOL/v/home/m
 zfs destroy POOL/v/home/m@s1
 zfs destroy POOL/v/home/m
 zfs destroy POOL/m@s2
@@ -236,7 +238,7 @@ zfs receive -A -- POOL/v/home/m
 zfs list -Hp -t snapshot -d 1 -o name -- POOL/v/home/m
 zfs destroy POOL/v/home/m@s1
 zfs destroy POOL/v/home/m
-CUT zfs send -L -e -c -- POOL/m@s1 | zfs receive -s -u -- POOL/v/home/again
+CUT zfs send -L -c -- POOL/m@s1 | zfs receive -s -u -- POOL/v/home/again
 zfs receive -A -- POOL/v/home/again
 zfs list -H -o name -- POOL/v/home/again
 zfs receive -A -- POOL/none

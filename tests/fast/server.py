@@ -6,7 +6,7 @@ snapshot of both at once is a backup, and the log of a later one leads on from a
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,11 +18,13 @@ from zbackup.model.cloning import Adoption
 from zbackup.model.errors import DatabaseError, LockNotTaken, NotRecoverable, VerificationFailed
 from zbackup.model.log import LogDamage, LogSpan, Searched, Transaction
 from zbackup.model.progress import Progress
+from zbackup.model.proof import ProofSubject, Sight
 from zbackup.model.record import LockKind, Record, ends_log
 from zbackup.model.recovery import Checked, Entrance, Files, Reach, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
 from zbackup.model.server import DataPath, LockChoice, ServerFacts
 from zbackup.model.silence import Silence
+from zbackup.model.table_name import TableName
 from zbackup.model.target import Stop, WholeLog, time_of
 from zbackup.model.transaction_name import TransactionName
 from zbackup.model.unreplayable import Unreplayable
@@ -48,6 +50,7 @@ class Server:
     next: int = 1
     times: dict[int, datetime] = field(default_factory=dict)
     healed: int = 0
+    replicas: tuple[str, ...] = ()
     blockers: tuple[str, ...] = ()
     damage: tuple[LogDamage, ...] = ()
     sealed: bool = False
@@ -98,6 +101,14 @@ class FakeEngine:
             server={"datadir": f"{DATA}/data/"},
             blockers=self.world.server.blockers,
         )
+
+    def has_table(self, name: TableName) -> bool:
+        if self.world.production_has is None:
+            raise DatabaseError("it does not answer")
+        return self.world.production_has
+
+    def replicas(self) -> tuple[str, ...]:
+        return self.world.server.replicas
 
     def heal(self) -> None:
         self.world.door(("engine", "heal"), lambda: None)
@@ -229,12 +240,31 @@ class FakeRecovery:
         progress: Progress,
         *,
         skip: Transaction | None = None,
+        proves: ProofSubject | None = None,
     ) -> Recovered:
         rows, full = self._rows(base.where), self._log(log.where)
-        applied = full[: self._cut(rows, full, stop)]
+        count = self._cut(rows, full, stop)
+        applied = full[:count]
         assert skip is None, "nothing is left out here"
         self._run(base, {"rows": applied}, {"log": applied}, serving, "recover")
-        return self._recovered(applied)
+        if proves is None:
+            return self._recovered(applied)
+        following = self._transaction(full, count)
+        return replace(self._recovered(applied), first_skipped=following, sights=self.world.sights[:1])
+
+    def step_on(
+        self,
+        files: Files,
+        home: Path,
+        log: Record,
+        following: Transaction,
+        proves: ProofSubject,
+        progress: Progress,
+    ) -> Sight:
+        assert self._rows(files.where), "it has what was recovered"
+        self._run(files, {"rows": (0,)}, {"log": (0,)}, Serving(), "step on")
+        self.world.stop_clone(files.run.name)
+        return self.world.sights[1]
 
     def open(self, base: Files, serving: Serving | None, progress: Progress) -> Recovered:
         rows = self._rows(base.where)

@@ -36,15 +36,26 @@ from zbackup.jobs.ship.prune_at import prune_at
 from zbackup.jobs.ship.ship import ship
 from zbackup.jobs.watch.window import window_at
 from zbackup.model.backup import Backup
-from zbackup.model.errors import NotFound, NotRecoverable, Refused, Taken, VerificationFailed
+from zbackup.model.errors import (
+    Disproved,
+    NotFound,
+    NotRecoverable,
+    Refused,
+    ReplayFailed,
+    Taken,
+    VerificationFailed,
+)
 from zbackup.model.log import Transaction
 from zbackup.model.moment import Moment
+from zbackup.model.proof import ProofSubject, Sight
+from zbackup.model.table_name import TableName
 from zbackup.model.target import BeforeTransaction, UnseenTransaction, WholeLog
 from zbackup.model.transaction_name import Gtid
 
 _MEANT = re.compile(r", \('zbackup:making.r1.copy', '[^']*'\)")
 OPTIONS = RestoreOptions(name="r1")
 THERE = "vault/zbackup"
+SEEN = Sight(tables=frozenset({("orders", "")}))
 ROWS = "/srv/clones/r1/0"
 
 
@@ -123,8 +134,10 @@ def _require_failure_cleaned_up(world: World, broke: tuple[str, ...], place: str
 
 def _portrait(world: World) -> list[str]:
     """Without the log's snapshot that a restore has to take; there may be one more of them. That a copy is to
-    be made may stay written down until it is destroyed."""
+    be made may stay written down until it is destroyed. What could not be removed of a second clone goes with
+    the first."""
     lines = (_MEANT.sub("", line) for line in portrait(world) if "'zbackup:purpose', 'log'" not in line)
+    lines = (line for line in lines if "/second" not in line and "@zbackup-second" not in line)
     return [line for line in lines if "@zbackup-" not in line or not line.startswith("tank/db")]
 
 
@@ -392,3 +405,63 @@ def test_kept_for_a_look(world: World, ctx: Context, moment: Moment, only_reads:
         if each.broke[1] == "recover":
             assert find_clone(ctx, "r1")
             assert bool(find_clone(ctx, "r1.log")) != only_reads
+
+
+def test_what_was_searched_for_is_proven_in_a_second_clone(
+    world: World, ctx: Context, moment: Moment
+) -> None:
+    """Of which nothing is left, however the proof is broken: the last changes of a restore are its own."""
+    proving = replace(OPTIONS, proves=ProofSubject())
+    report = restore(ctx, moment, proving)
+    assert report.proof and report.proof.result == "proved"
+    assert set(world.state.servers) == {"r1"}
+    assert not [line for line in portrait(world) if "second" in line]
+    clones.destroy([ctx], "r1")
+    require_nothing_left(world)
+    require_same_in_the_end(world, ctx, lambda: restore(ctx, moment, proving), moment)
+
+
+@pytest.mark.parametrize(
+    ("sights", "in_production", "goes_on"),
+    [
+        ((Sight(),), None, True),
+        ((SEEN, SEEN), True, True),
+        ((SEEN, SEEN), False, False),
+        ((SEEN, SEEN), None, False),
+    ],
+)
+def test_what_is_disproved_is_refused_and_nothing_is_left(
+    world: World,
+    ctx: Context,
+    moment: Moment,
+    sights: tuple[Sight, ...],
+    in_production: bool | None,
+    goes_on: bool,
+) -> None:
+    world.sights, world.production_has = sights, in_production
+    subject = ProofSubject(kind="drop", table=TableName("shop", "orders"))
+    with pytest.raises(Disproved, match=r"is not what was asked for\. Seen in the recovered server") as wrong:
+        restore(ctx, moment, replace(OPTIONS, proves=subject))
+    assert wrong.value.goes_on == goes_on and wrong.value.exit_status == 11
+    require_nothing_left(world)
+    assert not world.state.servers
+
+
+def test_a_statement_that_fails_one_transaction_later_is_not_the_one(
+    world: World, ctx: Context, moment: Moment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.sights = (SEEN,)
+
+    def fails(*_: object) -> Sight:
+        raise ReplayFailed("replay failed: Unknown table")
+
+    monkeypatch.setattr(ctx.recovery, "step_on", fails)
+    subject = ProofSubject(kind="drop", table=TableName("shop", "orders"))
+    with pytest.raises(Disproved, match="the statement fails: replay failed"):
+        restore(ctx, moment, replace(OPTIONS, proves=subject))
+    world.sights = (Sight(),)
+    report = restore(ctx, moment, replace(OPTIONS, proves=ProofSubject()))
+    assert report.proof and report.proof.result == "open", (
+        "a transaction that no server can replay has a name"
+    )
+    assert "warning: not proved" in " ".join(world.notes)

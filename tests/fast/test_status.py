@@ -1,5 +1,6 @@
 """Counts and judgements of `status`: of this instance alone, within what was promised, while nobody works."""
 
+import shlex
 from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
@@ -11,23 +12,32 @@ import pytest
 from tests.fast.right import portrait
 from tests.fast.test_drill import POOL
 from tests.fast.test_reconcile import unfinished
-from tests.fast.world import T0, World
+from tests.fast.world import CLONES, T0, World
 from tests.unit.samples import backup
+from zbackup.cli.listing import Listing
+from zbackup.cli.listing import render as render_list
+from zbackup.cli.window import render as render_window
 from zbackup.jobs.archive.state import ArchiveState
 from zbackup.jobs.backup.snapshot import snapshot
-from zbackup.jobs.clones.lifecycle import start, stop, working_on
+from zbackup.jobs.clones.lifecycle import destroy, start, stop, working_on
 from zbackup.jobs.context import Context
 from zbackup.jobs.dev_clones.create import CreateOptions, create
 from zbackup.jobs.drills.verdicts import write_down
 from zbackup.jobs.journal import Remembered
+from zbackup.jobs.restore.local_source import LOCAL
+from zbackup.jobs.restore.options import RestoreOptions
+from zbackup.jobs.restore.restore import restore
 from zbackup.jobs.watch import root_helper
 from zbackup.jobs.watch import status as room
+from zbackup.jobs.watch.check import check
 from zbackup.jobs.watch.root_helper import obey, obey_drill
 from zbackup.jobs.watch.status import Status, inspect, lost_of, written_a_day, written_by_dataset
+from zbackup.jobs.watch.window import window
 from zbackup.model.clock_reading import Reading
 from zbackup.model.cron import Cron
 from zbackup.model.drill import Verdict
-from zbackup.model.errors import DatabaseError, Refused
+from zbackup.model.errors import DatabaseError, Refused, ZbackupError
+from zbackup.model.log_entry import LogFilter
 from zbackup.model.operator_notes import OperatorNotes, Pause
 from zbackup.model.retention import Retention, Span
 from zbackup.model.space import Space
@@ -103,11 +113,12 @@ def test_what_is_promised_is_missed_and_what_is_older_or_was_switched_is_not(
         end = looked - hours * HOUR
         return Gap(after=end - HOUR, to=end, cause=cause, older="a", newer="b", why=f"{cause} {hours}")
 
-    gaps = (gap("purged", 19), gap("switch", 18), gap("purged", 5), gap("switch", 3))
+    silent = (gap("silent", 17), gap("silent", 2))
+    gaps = (gap("purged", 19), gap("switch", 18), gap("purged", 5), gap("switch", 3), *silent)
     reach = RecoveryWindow(ranges=(), gaps=gaps, saw_live_log=True)
     monkeypatch.setattr(room, "inspect_window", lambda *_: (reach, ""))
     found = look(ctx)
-    assert (found.gaps, found.switched) == (("purged 5",), ("switch 3",))
+    assert (found.gaps, found.switched, found.silent) == (("purged 5",), ("switch 3",), ("silent 2",))
     assert len(found.gap_keys) == 1 and found.gap_keys[0].startswith("purged after")
 
 
@@ -310,3 +321,40 @@ def test_of_a_drill_that_ended_badly_the_helper_says_failed_only_where_it_was_pr
         return obey_drill(line, {"shop": ctx}, {("shop", ""): 9.0}, lambda: "")["result"]
 
     assert [ask(), ask(replace(bad, why="")), ask(bad), ask()] == ["untried", "untried", "failed", "untried"]
+
+
+def test_a_clone_that_was_promoted_by_hand_is_named_with_what_brings_the_backups_back(
+    world: World, ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """zfs_autobackup#313: production's backups moved into the clone; no command destroys them there."""
+    monkeypatch.setattr("zbackup.jobs.watch.check.examine", lambda *_: [])
+    world.state.elapsed += timedelta(minutes=1)
+    snapshot(ctx)
+    first, second = ctx.catalog().backups
+    name = RestoreOptions(name="r1", stored_only=True)
+    restore(ctx, LOCAL.latest(ctx, RestoreOptions()), name)
+    well = portrait(world)
+    for number in (0, 1):
+        world.pools.promote(f"{CLONES}/r1/{number}")
+    heal = "zfs promote tank/db && zfs promote tank/db/log"
+    what = f"the backups of tank/db, tank/db/log moved to {CLONES}/r1/0, {CLONES}/r1/1, which was promoted by"
+    before = portrait(world)
+    for findings in (check(ctx, Expected()).findings, look(ctx).findings):
+        (found,) = (f for f in findings if f.key == "promoted")
+        assert found.severity == "critical" and found.text.startswith(what) and found.fix == heal
+    for ask in (
+        lambda: destroy([ctx], "r1"),
+        lambda: LOCAL.backup(ctx, first.name),
+        lambda: restore(ctx, LOCAL.latest(ctx, RestoreOptions()), RestoreOptions(name="r2")),
+        lambda: list(LOCAL.search(ctx, LogFilter())),
+    ):
+        with pytest.raises(ZbackupError, match=f"{what}.* back: {heal}$"):
+            ask()
+    listed = render_list("shop", Listing(ctx.catalog(), None), ctx.zone)
+    assert what[1:] in listed and heal in listed and "take a backup" not in listed
+    assert heal in "\n".join(render_window(ctx, window(ctx)))
+    assert portrait(world) == before
+    for name in shlex.split(heal.replace("&&", ""))[2::3]:
+        world.pools.promote(name)
+    assert portrait(world) == well and [b.name for b in ctx.catalog().backups] == [first.name, second.name]
+    destroy([ctx], "r1")

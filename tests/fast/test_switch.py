@@ -19,7 +19,7 @@ from zbackup.features.switch.end_of_log import _catalog
 from zbackup.features.switch.switch import plan, switch, undo
 from zbackup.jobs.backup.prune import prune
 from zbackup.jobs.backup.snapshot import snapshot
-from zbackup.jobs.clones.clone_datasets import find_clone
+from zbackup.jobs.clones.clone_datasets import describe, find_clone
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.destination_source import DestinationSource
 from zbackup.jobs.restore.local_source import LOCAL
@@ -44,6 +44,33 @@ def ctx(world: World) -> Context:
     then = Moment(world.server.times[world.server.next - 4], "then", ZoneInfo("UTC"))
     restore(made, then, RestoreOptions(name="r1"))
     return made
+
+
+def test_replicas_that_are_ahead_are_named_before_anything_is_changed(world: World, ctx: Context) -> None:
+    """In both directions; what the clone has as well is nobody's ahead of it, and a cut short one goes on."""
+    world.writing = False
+    assert plan(ctx, "r1").ahead == ()
+    world.server.replicas = tuple(f"server {n} at db{n}:3306" for n in range(2, 9))
+    before = portrait(world)
+    assert plan(ctx, "r1").ahead == world.server.replicas
+    said = r": server 2 at db2:3306, .*db6:3306 and 2 more\. GTIDs .* twice.*--replicas-ahead$"
+    with pytest.raises(Refused, match=said):
+        switch(ctx, "r1")
+    assert portrait(world) == before
+    found = find_clone(ctx, "r1")
+    assert found
+    reached = replace(found[0], reached=ctx.engine.inspect().position)
+    describe(ctx, reached)
+    assert plan(ctx, "r1").ahead == ()
+    describe(ctx, found[0])
+    switch(ctx, "r1", accept_ahead=True)
+    before = portrait(world)
+    with pytest.raises(Refused, match=said):
+        undo(ctx)
+    assert portrait(world) == before
+    undo(ctx, accept_ahead=True)
+    world.server.running = False
+    assert plan(ctx, "r1").ahead == ()
 
 
 def test_what_has_arrived_at_destinations_is_known_after_a_switch(world: World, ctx: Context) -> None:

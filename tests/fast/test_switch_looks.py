@@ -148,6 +148,24 @@ def test_what_cannot_be_renamed_is_found_before(world: World, ctx: Context) -> N
             plan(ctx, "r1")
 
 
+def test_a_key_of_what_was_fetched_can_be_that_of_production(world: World, ctx: Context) -> None:
+    """ZFS moves it below the encryption root of both then; a clone's key is that of what it was made from."""
+    here = f"{CLONES}/r1/0"
+    for name in (CLONES, "tank/db", "tank/db/log"):
+        world.pools.datasets[name].properties["encryptionroot"] = "tank"
+    for fetched, said in (
+        (f"{CLONES}/r1.copy/0", f"zfs change-key -i {CLONES}/r1.copy/0"),
+        (f"{CLONES}/r2.copy/0", f"{here} has the encryption root {CLONES}/r2.copy/0"),
+    ):
+        world.pools.datasets[here].properties["encryptionroot"] = fetched
+        refused(world, ctx, said)
+    world.pools.datasets[here].properties["encryptionroot"] = "tank"
+    plan(ctx, "r1")
+    for name in (CLONES, "tank/db", "tank/db/log", here):
+        world.pools.datasets[name].properties["encryptionroot"] = "tank/elsewhere"
+    refused(world, ctx, "a switch needs production and the clones below one encryption root")
+
+
 def test_snapshots_of_one_name_on_both_are_no_matter_if_they_stay(world: World, ctx: Context) -> None:
     world.pools.snapshot([f"{CLONES}/r1/0@later"], {})
     world.pools.snapshot(["tank/db@later"], {})

@@ -26,6 +26,7 @@ from zbackup.jobs.context import Context, ShipDestination
 from zbackup.model.backup import Backup
 from zbackup.model.clock_reading import Reading
 from zbackup.model.progress import Silent
+from zbackup.model.proof import Sight
 from zbackup.model.retention import EMPTY, Retention
 from zbackup.model.shipping import hold_tag
 from zbackup.model.switch import Service
@@ -106,6 +107,8 @@ class World:
         """Dataset or snapshot -> who has it mounted elsewhere, in words."""
         self.cut = self.resumed = 0
         self.only_reads = True
+        self.sights = (Sight(), Sight(holds=True))
+        self.production_has: bool | None = None
         self.zfs = FakeZfs(self.pools)
         self.build()
 

@@ -17,6 +17,7 @@ _NONE = "-"
 _NATIVE = {
     "encryption": "off", "encryptionroot": "-", "keystatus": "-", "snapdir": "hidden", "used": "98304",
     "referenced": "24576", "available": "100000000", "written": "0", "quota": "0",
+    "pbkdf2salt": "0",
     "atime": "off", "relatime": "off", "devices": "on", "exec": "on", "setuid": "on", "nbmand": "off",
     "context": "none", "fscontext": "none", "defcontext": "none", "rootcontext": "none",
 }  # fmt: skip
@@ -47,6 +48,8 @@ class FakeZfs:
             "list": ("tosd", self._list),
             "get": ("tosd", self._get),
             "holds": ("", self._holds),
+            "userspace": ("to", self._userspace),
+            "projectspace": ("o", self._projectspace),
             "create": ("o", self._create),
             "snapshot": ("o", self._snapshot),
             "clone": ("o", self._clone),
@@ -190,6 +193,15 @@ class FakeZfs:
             rows += [[name, tag, "Wed May  1 12:00 2024"] for tag in sorted(found.holds)]
         return _rows(rows)
 
+    def _userspace(self, words: Words) -> str:
+        """Without quotas."""
+        self.pools.snapshot_called(words.rest[0])
+        return _rows([["POSIX Group", "0", "0", "0"], ["POSIX User", "0", "0", "0"]])
+
+    def _projectspace(self, words: Words) -> str:
+        self.pools.snapshot_called(words.rest[0])
+        return _rows([["Project", "0", "0", "0"]])
+
     # changes
 
     def _create(self, words: Words) -> str:
@@ -288,7 +300,7 @@ class FakeZfs:
         begun = f"\tfromguid = 0x{base:x}\n" if base else ""
         told = (
             f"resume token contents:\nnvlist version: 0\n{begun}\tobject = 0x2\n\toffset = 0x100000\n"
-            f"\tbytes = 0x100000\n\ttoguid = 0x{guid:x}\n\ttoname = {name}\n\tembedok = 1\n\tcompressok = 1\n"
+            f"\tbytes = 0x100000\n\ttoguid = 0x{guid:x}\n\ttoname = {name}\n\n\tcompressok = 1\n"
         )
         try:
             self.sent(words)

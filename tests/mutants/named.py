@@ -112,8 +112,8 @@ NAMED = (
     Mutant(
         "a snapshot is destroyed without a look at its guid",
         "zbackup/zfs/datasets.py",
-        '        self._require_guid(str(snapshot), snapshot.guid)\n        self._zfs("destroy", str(snapshot))',
-        '        self._zfs("destroy", str(snapshot))',
+        '        self._require_guid(str(snapshot), snapshot.guid)\n        try:\n            self._zfs("destroy",',
+        '        try:\n            self._zfs("destroy",',
         ("tests/fast/test_prune.py",),
     ),
     Mutant(
@@ -133,7 +133,7 @@ NAMED = (
     Mutant(
         "the clone of a failed restore is left",
         "zbackup/jobs/clones/temporary.py",
-        "        _take_away(ctx, clone, keep=keep)\n        raise",
+        "        take_away(ctx, clone, keep=keep)\n        raise",
         "        raise",
         ("tests/fast/test_restore.py",),
     ),

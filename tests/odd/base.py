@@ -125,9 +125,11 @@ class Story:
             self.outcome.problems.append(f"check ends with {rc} after all went well: {findings}")
         return findings
 
-    def _restore(self, house: Any, moment: Moment, findings: list[dict[str, Any]], name: str) -> None:
+    def _restore(
+        self, house: Any, moment: Moment, findings: list[dict[str, Any]], name: str, *words: str
+    ) -> None:
         with self._timed(f"restore {name}"):
-            result = house.zb("-q", *house.restoring(moment.to, name))
+            result = house.zb("-q", *house.restoring(moment.to, name, *words))
             if result.rc == ASKED and self._row.get("clock") in ODD_CLOCKS:
                 # `check` names no single transaction of MariaDB's: it may be a slow statement's.
                 self._one_line(result, moment.name)
@@ -150,6 +152,9 @@ class Story:
     def _named(self, result: Any, moment: Moment, findings: list[dict[str, Any]]) -> None:
         """It does not restore: that must have been named."""
         self._one_line(result, moment.name)
+        if self._row.get("past") == "rolled back" and "datasets were rolled back" in result.err:
+            self.outcome.notes.append(f"{moment.name}: refused, as of two histories")
+            return
         if self._refusals(result.err):
             self.outcome.notes.append(f"{moment.name}: refused, naming it")
             return

@@ -178,6 +178,7 @@ LEVELS: dict[str, dict[str, Level]] = {
         "quota": _zfs(quota="1500M"),
         "refquota": _zfs(refquota="1500M", refreservation="600M"),
         "copies": _zfs(copies="2"),
+        "of the owner": USUAL,
     },
     "keys of datasets": {"none": USUAL, "encrypted": USUAL},
     "snapdir": {
@@ -190,6 +191,9 @@ LEVELS: dict[str, dict[str, Level]] = {
         "always": _zfs(sync="always"),
         "disabled": _zfs(sync="disabled"),
     },
+    # what lies elsewhere, and what was undone
+    "sent": {"nowhere": USUAL, "plain": USUAL, "encrypted": USUAL},
+    "past": {"kept": USUAL, "rolled back": USUAL},
 }
 
 

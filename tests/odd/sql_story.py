@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.lab import binlog_workload, servers
-from tests.lab.load import Load, verify
+from tests.lab.load import Load, LoadFailed, verify
 from tests.lab.mysql_fixture import DatabaseServer
-from tests.lab.pool import Pool
+from tests.lab.pool import Pool, run
+from tests.lab.server_user import SERVER_UID
 from tests.lab.servers.templates import DAEMON
 from tests.odd.base import ODD_CLOCKS, Story
 from tests.odd.outcome import Moment, differing
@@ -29,11 +30,13 @@ from tests.system.house import House, after_writing, checksums, local, next_seco
 
 THREADS, RATE = 2, 60.0
 BURST = 25
-PATIENCE_S = 300.0
+PATIENCE_S = 120.0
 """Until the load writes: on a busy machine programs start slowly, and holes are punched slowly."""
 AHEAD_S = 1800
 NEAR_NS = 50_000
 CLEAR_S = 5.0
+ROOM = 2 << 20
+"""Bytes: less than what a replay writes."""
 
 CUT = 30
 """Bytes that are there of an event that a crash cut short."""
@@ -137,16 +140,19 @@ class SqlStory(Story):
         """A backup in a quiet moment, one under load, and more after it."""
         server, journal = house.server, self._home / "journal"
         time.sleep(1.0)
-        house.snapshot()
+        with self._bounded(house):
+            house.snapshot()
         first = next_second()
         moments = [
             Moment(name="at a backup", to=local(first), sums=_sums(server), worlds=self._telling.picture())
         ]
+        if self._row["past"] == "rolled back":
+            self._roll_back(house)
         self._special(server, 1)
         if self._row["tail"] == "torn before":
             self._torn(server)
             server.start()
-        with Load.start(server, THREADS, RATE, journal, PATIENCE_S):
+        with self._loaded(server, journal):
             after_writing(journal, BURST, PATIENCE_S)
             self._telling.stage(1)
             worlds = self._telling.picture()
@@ -178,6 +184,17 @@ class SqlStory(Story):
         # The server is down when this is restored, so that it is checked before.
         moments.append(Moment(name="after the last, down", to="now", sums=sums, worlds=worlds))
         return moments
+
+    @contextlib.contextmanager
+    def _loaded(self, server: DatabaseServer, journal: Path) -> Iterator[None]:
+        """While others write, too."""
+        try:
+            load = Load.start(server, THREADS, RATE, journal, PATIENCE_S)
+        except LoadFailed:
+            self.outcome.notes += [str(row) for row in server.sql("SHOW FULL PROCESSLIST")]
+            raise
+        with load:
+            yield
 
     def _special(self, server: DatabaseServer, number: int) -> None:
         server.sql(f"UPDATE shop.special SET v = CONCAT(v, {number}) WHERE id % 7 = {number}")
@@ -232,12 +249,66 @@ class SqlStory(Story):
     def _restores(self, house: House, moments: list[Moment]) -> None:
         findings = self._ready(house)
         server = house.server
+        if self._row["sent"] != "nowhere":
+            self._sent(house, moments, findings)
         if self._row["tail"] == "killed":
             server.kill()
         elif self._row["tail"] == "torn":
             self._torn(server)
         for number, moment in enumerate(moments):
             self._restore(house, moment, findings, f"r{number}")
+
+    def _sent(self, house: House, moments: list[Moment], findings: list[dict[str, Any]]) -> None:
+        """Backups and archived log at a destination, which is encrypted or not, and a moment from there."""
+        target = f"{self._pool.name}/{self._name}-copies"
+        key = self._home / "key of copies"
+        key.write_text("another long passphrase\n")
+        words = [
+            "-o",
+            "encryption=aes-256-gcm",
+            "-o",
+            "keyformat=passphrase",
+            "-o",
+            f"keylocation=file://{key}",
+        ]
+        run("zfs", "create", *(words if self._row["sent"] == "encrypted" else ()), target)
+        ship = {"name": "copies", "to": f"zfs:{target}", "initial": "allow"}
+        house.settle(ship=[ship], archive={"to": ["copies"], "every": "1s"})
+        with self._timed("send"):
+            for words in (["ship"], ["archive", "shop", "--once"]):
+                done = house.zb(*words)
+                if done.rc:
+                    self.outcome.problems.append(f"{words} ends with {done.rc}: {done.err}")
+                    return
+        for moment in moments:
+            if moment.at is not None:
+                self._restore(house, moment, findings, "sent", "--from", "copies")
+
+    def _roll_back(self, house: House) -> None:
+        """To the backup that was just taken, with something committed since."""
+        house.server.sql("UPDATE shop.special SET v = 'of a history that is gone' WHERE id % 2 = 0")
+        house.server.stop()
+        backup = house.backups()[-1]["name"]
+        for dataset in (
+            d for each in house.datasets for d in run("zfs", "list", "-Hro", "name", each).splitlines()
+        ):
+            run("zfs", "rollback", "-r", f"{dataset}@{backup}")
+        house.server.start()
+
+    @contextlib.contextmanager
+    def _bounded(self, house: House) -> Iterator[None]:
+        """While a backup is taken the owner of the files may not have much more."""
+        if self._row["limit"] != "of the owner":
+            yield
+            return
+        name = f"@{SERVER_UID}"
+        for dataset in house.datasets:
+            run("zpool", "sync", self._pool.name)
+            used = int(run("zfs", "get", "-Hpo", "value", f"userused{name}", dataset).strip() or 0)
+            run("zfs", "set", f"userquota{name}={used + ROOM}", dataset)
+        yield
+        for dataset in house.datasets:
+            run("zfs", "set", f"userquota{name}=none", dataset)
 
     def compare(self, clone: Any, moment: Moment, report: dict[str, Any]) -> None:
         """See Story."""

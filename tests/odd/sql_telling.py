@@ -1,4 +1,4 @@
-"""Tells the worlds of a MySQL or MariaDB server, and takes the picture by which it is compared with a recovered one."""
+"""Tells the worlds of a MySQL or MariaDB server, and takes the picture that a clone is compared with."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,34 +15,57 @@ _WITH_GTIDS = {1785, 1786, 1787}
 
 _OWN = "LEFT({}, 2) = 'w_'"
 _PICTURES = {
-    "tables": "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE, TABLE_COLLATION, CREATE_OPTIONS, TABLE_COMMENT "
-    f"FROM information_schema.TABLES WHERE {_OWN.format('TABLE_SCHEMA')} ORDER BY 1, 2",
-    "columns": "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, ORDINAL_POSITION, COLUMN_DEFAULT, IS_NULLABLE, COLUMN_TYPE, "
-    "COLLATION_NAME, COLUMN_KEY, EXTRA, GENERATION_EXPRESSION FROM information_schema.COLUMNS "
-    f"WHERE {_OWN.format('TABLE_SCHEMA')} ORDER BY 1, 2, 4",
-    "indexes": "SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX, COLUMN_NAME, NON_UNIQUE, INDEX_TYPE "
-    f"FROM information_schema.STATISTICS WHERE {_OWN.format('TABLE_SCHEMA')} ORDER BY 1, 2, 3, 4",
-    "triggers": "SELECT TRIGGER_SCHEMA, TRIGGER_NAME, EVENT_MANIPULATION, EVENT_OBJECT_TABLE, ACTION_ORDER, ACTION_STATEMENT, "
-    "ACTION_TIMING, SQL_MODE, DEFINER FROM information_schema.TRIGGERS "
-    f"WHERE {_OWN.format('TRIGGER_SCHEMA')} ORDER BY 1, 2",
-    "routines": "SELECT ROUTINE_SCHEMA, ROUTINE_NAME, ROUTINE_TYPE, ROUTINE_DEFINITION, SQL_MODE, ROUTINE_COMMENT, DEFINER "
-    f"FROM information_schema.ROUTINES WHERE {_OWN.format('ROUTINE_SCHEMA')} ORDER BY 1, 2, 3",
-    "events": "SELECT EVENT_SCHEMA, EVENT_NAME, EVENT_DEFINITION, INTERVAL_VALUE, SQL_MODE, EVENT_COMMENT, DEFINER, "
-    f"TIME_ZONE FROM information_schema.EVENTS WHERE {_OWN.format('EVENT_SCHEMA')} ORDER BY 1, 2",
-    "views": "SELECT TABLE_SCHEMA, TABLE_NAME, VIEW_DEFINITION, CHECK_OPTION, DEFINER, SECURITY_TYPE FROM "
-    f"information_schema.VIEWS WHERE {_OWN.format('TABLE_SCHEMA')} ORDER BY 1, 2",
-    "partitions": "SELECT TABLE_SCHEMA, TABLE_NAME, PARTITION_NAME, PARTITION_METHOD, PARTITION_EXPRESSION, "
-    "PARTITION_DESCRIPTION FROM information_schema.PARTITIONS WHERE PARTITION_NAME IS NOT NULL AND "
-    f"{_OWN.format('TABLE_SCHEMA')} ORDER BY 1, 2, PARTITION_ORDINAL_POSITION",
-    "foreign keys": "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, REFERENCED_TABLE_NAME, UPDATE_RULE, DELETE_RULE "
-    "FROM information_schema.REFERENTIAL_CONSTRAINTS "
-    f"WHERE {_OWN.format('CONSTRAINT_SCHEMA')} ORDER BY 1, 2, 3",
-    "schemas": "SELECT SCHEMA_NAME, DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA "
-    f"WHERE {_OWN.format('SCHEMA_NAME')} ORDER BY 1",
+    "tables": (
+        "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE, TABLE_COLLATION, CREATE_OPTIONS, TABLE_COMMENT "
+        f"FROM information_schema.TABLES WHERE {_OWN.format('TABLE_SCHEMA')} ORDER BY 1, 2"
+    ),
+    "columns": (
+        "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, ORDINAL_POSITION, COLUMN_DEFAULT, IS_NULLABLE,"
+        " COLUMN_TYPE, COLLATION_NAME, COLUMN_KEY, EXTRA, GENERATION_EXPRESSION FROM"
+        f" information_schema.COLUMNS WHERE {_OWN.format('TABLE_SCHEMA')} ORDER BY 1, 2, 4"
+    ),
+    "indexes": (
+        "SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX, COLUMN_NAME, NON_UNIQUE, INDEX_TYPE "
+        f"FROM information_schema.STATISTICS WHERE {_OWN.format('TABLE_SCHEMA')} ORDER BY 1, 2, 3, 4"
+    ),
+    "triggers": (
+        "SELECT TRIGGER_SCHEMA, TRIGGER_NAME, EVENT_MANIPULATION, EVENT_OBJECT_TABLE, ACTION_ORDER,"
+        " ACTION_STATEMENT, ACTION_TIMING, SQL_MODE, DEFINER FROM information_schema.TRIGGERS WHERE"
+        f" {_OWN.format('TRIGGER_SCHEMA')} ORDER BY 1, 2"
+    ),
+    "routines": (
+        "SELECT ROUTINE_SCHEMA, ROUTINE_NAME, ROUTINE_TYPE, ROUTINE_DEFINITION, SQL_MODE, ROUTINE_COMMENT,"
+        f" DEFINER FROM information_schema.ROUTINES WHERE {_OWN.format('ROUTINE_SCHEMA')} ORDER BY 1, 2, 3"
+    ),
+    "events": (
+        "SELECT EVENT_SCHEMA, EVENT_NAME, EVENT_DEFINITION, INTERVAL_VALUE, SQL_MODE, EVENT_COMMENT,"
+        f" DEFINER, TIME_ZONE FROM information_schema.EVENTS WHERE {_OWN.format('EVENT_SCHEMA')} ORDER BY"
+        " 1, 2"
+    ),
+    "views": (
+        "SELECT TABLE_SCHEMA, TABLE_NAME, VIEW_DEFINITION, CHECK_OPTION, DEFINER, SECURITY_TYPE FROM "
+        f"information_schema.VIEWS WHERE {_OWN.format('TABLE_SCHEMA')} ORDER BY 1, 2"
+    ),
+    "partitions": (
+        "SELECT TABLE_SCHEMA, TABLE_NAME, PARTITION_NAME, PARTITION_METHOD, PARTITION_EXPRESSION, "
+        "PARTITION_DESCRIPTION FROM information_schema.PARTITIONS WHERE PARTITION_NAME IS NOT NULL AND "
+        f"{_OWN.format('TABLE_SCHEMA')} ORDER BY 1, 2, PARTITION_ORDINAL_POSITION"
+    ),
+    "foreign keys": (
+        "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, REFERENCED_TABLE_NAME, UPDATE_RULE,"
+        " DELETE_RULE FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE"
+        f" {_OWN.format('CONSTRAINT_SCHEMA')} ORDER BY 1, 2, 3"
+    ),
+    "schemas": (
+        "SELECT SCHEMA_NAME, DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA "
+        f"WHERE {_OWN.format('SCHEMA_NAME')} ORDER BY 1"
+    ),
 }
 _ACCOUNTS = {
-    "mysql": "SELECT User, Host, plugin, HEX(authentication_string), account_locked FROM mysql.user "
-    f"WHERE {_OWN.format('User')} ORDER BY 1, 2",
+    "mysql": (
+        "SELECT User, Host, plugin, HEX(authentication_string), account_locked FROM mysql.user "
+        f"WHERE {_OWN.format('User')} ORDER BY 1, 2"
+    ),
     "mariadb": f"SELECT User, Host, Priv FROM mysql.global_priv WHERE {_OWN.format('User')} ORDER BY 1, 2",
 }
 
@@ -136,8 +159,6 @@ class SqlTelling:
 
     def picture(self) -> dict[str, Any]:
         """What the worlds have made of the server by now."""
-        if not self._names:
-            return {}
         with self._server.connect() as connection:
             return picture(connection, self._names, self._server.settings.kind)
 
@@ -150,7 +171,9 @@ class SqlTelling:
 def picture(
     connection: "pymysql.connections.Connection[Any]", names: Sequence[str], kind: str
 ) -> dict[str, Any]:
-    """Definitions, checksums and answers by what was asked."""
+    """Definitions, checksums and answers by what was asked; nothing where no world was told."""
+    if not names:
+        return {}
     asked = {**_PICTURES, "accounts": _ACCOUNTS[kind]}
     asked |= {question: question for name in names for question in SQL_WORLDS[name].asks}
     found = {name: _answer(connection, question) for name, question in asked.items()}

@@ -1,4 +1,4 @@
-"""The worlds of odd servers: what people do with one between its backups, and which of them meet on one server.
+"""The worlds of odd servers: what people do with one between its backups, and which meet on one server.
 
 A world has schemas, accounts or databases of its own, so that several can be on one server. It is told in
 stages: 0 before the first backup, 1 behind it, 2 behind the moment between the backups and before the second

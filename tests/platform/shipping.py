@@ -45,15 +45,17 @@ class Yard:
         vault: Pool,
         *,
         properties: Mapping[str, str] | None = None,
+        there: Mapping[str, str] | None = None,
         name: str = "yard {}/bin log",
     ) -> None:
+        """`properties` are of the outer dataset, and `there` of the root over there."""
         number = next(_numbers)
         name = name.format(number)
         self.outer = pool.dataset(name.partition("/")[0], properties, recordsize="16K")
         self.inner = pool.dataset(name)
         self.members = [self.outer, self.inner]
         self.pool, self.vault = pool, vault
-        self.root = vault.dataset(f"vault {number}", mountpoint="none").name
+        self.root = vault.dataset(f"vault {number}", there, mountpoint="none").name
         self.home = f"{self.root}/shop"
         self.taken = 0
 

@@ -17,6 +17,7 @@ from zbackup.jobs.clones.claim import ROOT, announce, names_taken
 from zbackup.jobs.clones.lifecycle import destroy as lifecycle_destroy
 from zbackup.jobs.clones.lifecycle import list_clones, show
 from zbackup.jobs.context import Context
+from zbackup.jobs.restore.local_source import LOCAL
 from zbackup.model.backup import Backup
 from zbackup.model.clone import INTENT, PROPERTY
 from zbackup.model.errors import CommandFailed, DatasetBusy, NotFound, Refused
@@ -107,7 +108,9 @@ def test_one_that_cannot_be_read_keeps_no_other_from_anything(
         listed = list_clones([ctx])
         assert [status.clone.name for status in listed.clones] == ["r2"]
         assert [dataset for dataset, _ in listed.unreadable] == [damaged]
-        with pytest.raises(Refused, match=f"^{damaged} cannot be read: .*zfs destroy -r {damaged}.$"):
+        with pytest.raises(
+            Refused, match=f"^{damaged} cannot be read: .* set it right, or destroy the dataset yourself"
+        ):
             show([ctx], "r1")
         with pytest.raises(Refused, match=f"^{damaged} cannot be read: "):
             destroy(ctx, "r1")
@@ -304,14 +307,15 @@ def test_half_built_and_half_destroyed_ones_can_be_destroyed(
         assert nth == changes + 1, "every change was broken once"
 
 
+@pytest.mark.parametrize("by_root", [True, False])
 def test_while_others_have_it_mounted_nothing_of_it_is_destroyed(
-    ctx: Context, backup: Backup, whole_pool: Callable[[], list[str]]
+    ctx: Context, backup: Backup, whole_pool: Callable[[], list[str]], *, by_root: bool
 ) -> None:
     """moby#24403: a container that shows all of / keeps what was mounted when it started."""
     before = whole_pool()
     clone_datasets.build(ctx, replace(clone("leaked"), state="ready"), backup)
     there = whole_pool(), ctx.zfs.mounted_below(ctx.clones)
-    with private_mounts() as pid:
+    with private_mounts(by_root=by_root) as pid:
         with pytest.raises(DatasetBusy) as refused:
             lifecycle_destroy((ctx,), "leaked")
         said = str(refused.value)
@@ -324,6 +328,29 @@ def test_while_others_have_it_mounted_nothing_of_it_is_destroyed(
             ctx.zfs.destroy_filesystem(part)
         ctx.zfs.mount(part.name)
     lifecycle_destroy((ctx,), "leaked")
+    assert [line for line in whole_pool() if not line.startswith(f"{ctx.clones}\t")] == before
+
+
+def test_what_brings_back_the_backups_of_a_clone_that_was_promoted_by_hand_is_said_and_does(
+    ctx: Context, backup: Backup, whole_pool: Callable[[], list[str]]
+) -> None:
+    """The one command, as a shell takes it: the datasets' names have blanks."""
+    before = whole_pool()
+    clone_datasets.build(ctx, replace(clone("promoted"), state="ready"), backup)
+    for number in (0, 1):
+        run("zfs", "promote", f"{ctx.clones}/promoted/{number}")
+    assert ctx.catalog().backups == () and len(ctx.catalog().promoted) == 2
+    there = whole_pool()
+    with pytest.raises(Refused, match="which was promoted by hand") as refused:
+        lifecycle_destroy((ctx,), "promoted")
+    assert whole_pool() == there and "destroy" not in str(refused.value)
+    with pytest.raises(NotFound) as missing:
+        LOCAL.backup(ctx, backup.name)
+    heal = str(refused.value).partition("give them back: ")[2]
+    assert heal and str(missing.value).endswith(heal)
+    subprocess.run(["sh", "-ec", heal], check=True)
+    assert [b.name for b in ctx.catalog().backups] == [backup.name] and not ctx.catalog().promoted
+    lifecycle_destroy((ctx,), "promoted")
     assert [line for line in whole_pool() if not line.startswith(f"{ctx.clones}\t")] == before
 
 

@@ -304,6 +304,26 @@ def test_several_are_cloned_in_whatever_order_they_are_named(place: Place) -> No
     assert [origins[target] for target in targets] == [str(each) for each in wanted]
 
 
+def test_quotas_of_the_snapshots_time_are_lifted_on_a_clone(place: Place) -> None:
+    """Production's were raised since: what it wrote then has to fit."""
+    mine = os.getuid()
+    tight = [f"{kind}{of}quota@{mine}=1M" for kind in ("user", "group", "project") for of in ("", "obj")]
+    tool("zfs", "set", *(each.replace("objquota", "objquota").replace("1M", "3") if "obj" in each else each
+                         for each in tight), place.name)  # fmt: skip
+    made = snapshot(place, "s")
+    tool("zfs", "set", *(f"{each.partition('=')[0]}=none" for each in tight), place.name)
+    ZFS.clone(made, f"{place.name}/c", {"canmount": "noauto"})
+    ZFS.mount(f"{place.name}/c")
+    where = Path(ZFS.filesystems(f"{place.name}/c")[0].mountpoint or "")
+    for number in range(10):
+        (where / f"f{number}").write_bytes(os.urandom(1 << 20))
+        tool("zpool", "sync")
+    values = tool(
+        "zfs", "get", "-Hpo", "value", ",".join(e.partition("=")[0] for e in tight), f"{place.name}/c"
+    )
+    assert set(values.split()) == {"0"}
+
+
 def test_it_is_unmounted_though_somebody_looked_into_its_snapshots(place: Place) -> None:
     """In a mount namespace of his own, as services have: what that mounts in ours does not go by itself."""
     snapshot(place, "s")

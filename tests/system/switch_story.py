@@ -1,21 +1,25 @@
 """The story of a recovered clone that takes production's place, and of the way back."""
 
 import shlex
+import struct
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pymysql.constants.COMMAND import COM_BINLOG_DUMP
 
 from tests.lab import servers
 from tests.lab.mysql_fixture import DatabaseServer
 from tests.lab.pool import create_pool, run
 from tests.lab.server_user import SERVER_UID
+from tests.lab.servers.accounts import REPLICATION_PASSWORD, REPLICATION_USER
 from tests.lab.servers.templates import DAEMON
 from tests.system.forked import forks
-from tests.system.house import House, checksums, local, next_second
+from tests.system.house import House, checksums, local, next_second, wait_until
 from tests.system.program import Result
 from tests.unit.docs.typed import typed
 
@@ -33,6 +37,26 @@ start)
     setsid setpriv --reuid={uid} --regid={uid} --clear-groups {argv} </dev/null >/dev/null 2>&1 & ;;
 esac
 """
+
+
+@contextmanager
+def followed(house: House) -> Iterator[str]:
+    """Somebody reads production's log as a replica does, and waits for more; how he is called."""
+    with house.server.connect(REPLICATION_USER, REPLICATION_PASSWORD) as replica, replica.cursor() as cursor:
+        file = Path(house.server.sql("SHOW BINARY LOGS")[-1][0]).name
+        cursor.execute("SET @source_binlog_checksum = 'CRC32', @master_binlog_checksum = 'CRC32'")
+        replica._execute_command(COM_BINLOG_DUMP, struct.pack("<IHI", 4, 0, 77) + file.encode())
+        threads = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE COMMAND LIKE 'Binlog Dump%'"
+        wait_until("the log is read", lambda: house.server.sql(threads)[0][0] == 1, 30)
+        yield f"{REPLICATION_USER} from localhost"
+        replica._force_close()
+    wait_until("nobody reads it", lambda: gone(house, threads), 60)
+
+
+def gone(house: House, threads: str) -> bool:
+    """A server finds that a replica is gone when it has something to send."""
+    house.server.sql("FLUSH BINARY LOGS")
+    return bool(house.server.sql(threads)[0][0] == 0)
 
 
 class Service:
@@ -166,6 +190,12 @@ class SwitchStory:
         )
         assert all(new.startswith(f"{root}-before-2") for new, root in zip(aside, shop.roots, strict=True))
         assert sorted(places) == sorted(shop.parts)
+        assert plan["replicas_ahead"] == []
+        with followed(shop.house) as host:
+            ahead = zb("switch", "shop", CLONE, "--dry-run", "--json", config=shop.config).data
+            assert [name.partition(":")[0] for name in ahead["replicas_ahead"]] == [host], ahead
+            said = shop.switch(CLONE).refused(9)
+            assert host in said and "would exist twice" in said and "--replicas-ahead" in said
         blind = shop.house.configure("blind", service=shop.service.table(), password={"env": "NOWHERE"})
         assert "NOWHERE" in shop.switch(CLONE, config=blind).err
         assert shop.switch("--undo").rc == 4

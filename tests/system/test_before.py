@@ -98,6 +98,10 @@ class TestBefore:
         )
         report = house.zb(*words, "--json").data
         _assert_cut(accident, report["recovered"])
+        assert report["proof"] == {
+            "proved": True,
+            "seen": "the transaction is not there; with one transaction more it is",
+        }
         with house.clone(report) as clone:
             assert checksums(clone, TABLES) == accident.sums
         words = typed("point-in-time-recovery.md", "zbackup clone destroy", {"before-drop": "exact"})
@@ -159,9 +163,129 @@ class TestBefore:
         ).refused(4)
         report = house.zb(*words, "--yes").data
         _assert_cut(accident, report["recovered"])
+        _assert_seen(report, "shop.doomed is there; one transaction later it is gone")
+        assert not [name for name in house.names() if "second" in name]
         with house.clone(report) as clone:
             assert checksums(clone, TABLES) == accident.sums
         house.destroy("dropped")
+
+    def test_a_statement_that_took_nothing_is_seen_and_an_earlier_one_is_found(
+        self, house: House, accident: Accident
+    ) -> None:
+        server = house.server
+        server.sql("CREATE TABLE shop.emptied (id INT PRIMARY KEY) ENGINE=InnoDB")
+        server.sql("INSERT INTO shop.emptied VALUES (1), (2)")
+        file, start = _end_of_log(house)
+        server.sql("TRUNCATE TABLE shop.emptied")
+        server.sql("TRUNCATE TABLE shop.emptied")
+        server.sql("INSERT INTO shop.emptied VALUES (3)")
+        words = ("--before-truncate", "shop.emptied", "--yes", "--name", "emptied")
+        result = house.zb("restore", *words, "--json")
+        assert "shop.emptied has no rows. Looking for an earlier one" in result.err, str(result)
+        assert result.data["recovered"]["first_skipped"]["start"] == f"{file}:{start}"
+        _assert_seen(result.data, "shop.emptied has rows; one transaction later it has none")
+        house.destroy("emptied")
+        server.sql("DROP TABLE IF EXISTS shop.ghost")
+        held = house.names()
+        gone = house.zb("restore", "--before-drop", "shop.ghost", "--yes", "--name", "never", "-q")
+        assert gone.rc == 4 and "no drop of shop.ghost is in the log" in gone.err, str(gone)
+        assert {name for name in house.names() - held if "@" not in name} == set()
+
+    def test_a_table_that_is_replaced_is_seen_to_be_another_one(
+        self, house: House, accident: Accident
+    ) -> None:
+        """Only MariaDB has the statement."""
+        server = house.server
+        if server.settings.kind == "mysql":
+            return
+        for name, engine, more in (
+            ("plain", "InnoDB", ""),
+            ("aria", "Aria", ""),
+            ("`a.b c`", "InnoDB", "PARTITION BY HASH (id) PARTITIONS 3"),
+        ):
+            server.sql(f"CREATE TABLE shop.{name} (id INT PRIMARY KEY) ENGINE={engine} {more}")
+            server.sql(f"CREATE OR REPLACE TABLE shop.{name} (id INT PRIMARY KEY) ENGINE={engine} {more}")
+        for wanted, text in (("shop.aria", "it is another one"), ("shop.*", "it is another one (1 table)")):
+            words = ("--before-drop", wanted, "--yes", "--name", "replaced", "--json")
+            _assert_seen(house.zb("restore", *words).data, f"{wanted} is there; one transaction later {text}")
+            house.destroy("replaced")
+
+    def test_a_later_drop_that_the_log_does_not_tell_of_is_said(
+        self, house: House, accident: Accident
+    ) -> None:
+        server = house.server
+        for _ in range(2):
+            server.sql("CREATE TABLE shop.twice (id INT PRIMARY KEY) ENGINE=InnoDB")
+            server.sql("INSERT INTO shop.twice VALUES (1)")
+            server.sql("DROP TABLE IF EXISTS shop.twice, shop.nowhere")
+        plan = ("restore", "--before-drop", "shop.twice", "--yes", "--name", "never", "--dry-run")
+        assert house.zb(*plan).rc == 0
+        server.sql("CREATE TABLE shop.twice (id INT PRIMARY KEY) ENGINE=InnoDB")
+        assert house.zb(*plan).rc == 0
+        with server.connect() as connection, connection.cursor() as cursor:
+            cursor.execute("SET SESSION sql_log_bin = 0")
+            cursor.execute("DROP TABLE shop.twice")
+        said = house.zb(*plan, "-q").refused(9)
+        assert "shop.twice is not on the server, but the log has it behind the last drop" in said
+
+    def test_names_with_dots_quotes_and_blanks(self, house: House, accident: Accident) -> None:
+        server, name = house.server, "`my.db`.`ta``ble é x`"
+        for schema in ("`my.db`", "my"):
+            server.sql(f"CREATE DATABASE {schema}")
+        server.sql("CREATE TABLE my.`db.ta``ble é x` (id INT PRIMARY KEY) ENGINE=InnoDB")
+        server.sql(f"CREATE TABLE {name} (id INT PRIMARY KEY) ENGINE=InnoDB")
+        server.sql(f"INSERT INTO {name} VALUES (1)")
+        file, start = _end_of_log(house)
+        server.sql("DROP DATABASE `my.db`")
+        server.sql("DROP DATABASE my")
+        entries, _ = house.log("--table", name)
+        assert [each["kinds"] for entry in entries for each in entry["tables"]] == [
+            ["ddl"],
+            ["ddl"],
+            ["insert"],
+            ["ddl", "drop"],
+        ]
+        said = house.zb("restore", "--before-drop", "my.db.ta`ble é x", "--yes", "--dry-run", "-q").refused(2)
+        assert "'`my.db`.`ta``ble é x`'" in said and "'`my`.`db.ta``ble é x`'" in said
+        for same in (name, '"my.db"."ta`ble é x"', "`my.db`.*"):
+            plan = house.zb("restore", "--before-drop", same, "--yes", "--dry-run", "--json").data
+            assert plan["replay"]["first_skipped"]["start"] == f"{file}:{start}"
+        other = house.zb(
+            "restore", "--before-drop", "my.`db.ta``ble é x`", "--yes", "--dry-run", "--json"
+        ).data
+        assert other["replay"]["first_skipped"]["start"] != f"{file}:{start}"
+        report = house.zb("restore", "--before-drop", name, "--yes", "--name", "odd", "--json").data
+        _assert_seen(report, "`my.db`.ta`ble é x is there; one transaction later it is gone")
+        house.destroy("odd")
+
+    def test_a_gtid_that_is_in_the_log_twice_is_told_with_positions(
+        self, house: House, accident: Accident
+    ) -> None:
+        server = house.server
+        if server.settings.kind == "mysql":
+            return
+        files = []
+        server.sql("CREATE TABLE shop.again (id INT PRIMARY KEY) ENGINE=InnoDB")
+        with server.connect(database="shop") as connection, connection.cursor() as cursor:
+            for number in range(2):
+                files.append(_end_of_log(house)[0])
+                cursor.execute("SET SESSION gtid_seq_no = 4242")
+                cursor.execute(f"INSERT INTO again VALUES ({number})")
+                connection.commit()
+                server.sql("FLUSH BINARY LOGS")
+            cursor.execute("SELECT @@gtid_domain_id, @@server_id")
+            domain, ident = cursor.fetchone() or ()
+        gtid = f"{domain}-{ident}-4242"
+        refused = house.zb(*_restoring(gtid, "never"))
+        assert refused.rc == 5 and f"{gtid} is 2 times in the log" in refused.err, str(refused)
+        starts = re.findall(r"--before (\S+:\d+)", refused.err)
+        assert [start.partition(":")[0] for start in starts] == files
+        report = house.zb(*_restoring(starts[1], "twice")).data
+        assert report["proof"]["proved"]
+        with house.clone(report) as clone, clone.cursor() as cursor:
+            cursor.execute("SELECT COUNT(*) FROM shop.again")
+            assert cursor.fetchone() == (1,)
+        house.destroy("twice")
 
     def test_what_is_only_in_the_live_log_is_found(self, house: House, accident: Accident) -> None:
         house.server.sql("INSERT INTO shop.kept VALUES (1003)")
@@ -220,6 +344,10 @@ class TestBefore:
 
 def _restoring(name: str, clone: str, *words: str) -> tuple[str, ...]:
     return ("restore", "--before", name, "--name", clone, "--json", *words)
+
+
+def _assert_seen(report: dict[str, Any], text: str) -> None:
+    assert report["proof"]["proved"] and text in report["proof"]["seen"], report["proof"]
 
 
 def _write(cursor: Any, numbers: range) -> None:

@@ -165,6 +165,8 @@ def test_a_collection_comes_back_out_of_a_restored_server(house: MongoHouse) -> 
         words = typed("restore-a-dropped-table.md", "zbackup restore shop --before-drop")
         again = house.zb(*words, "--yes", "--name", "again", "--json", config=copies)
         assert again.data["copied"]["tables"][0]["into"] == "shop.orders_restored"
+        seen = "shop.orders is there; one transaction later it is gone"
+        assert again.data["proof"] == {"proved": True, "seen": seen}
         assert hashes(client)["shop.orders_restored"] == wanted
         _one_transaction_is_taken_back(house, client, copies)
     assert "again" not in [c["name"] for c in house.zb("clone", "list", "--json").data]

@@ -6,6 +6,7 @@ A MariaDB whose data is encrypted and whose log is not: one set that is sent raw
 import re
 import shlex
 import signal
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -299,6 +300,30 @@ def test_only_a_trusted_key_prunes_there(offsite: Offsite) -> None:
     assert len(offsite.send("ship", "--json").data[0]["committed"]) == 1
 
 
+def test_a_key_that_was_changed_at_the_source_has_to_be_loaded_again_over_there(
+    offsite: Offsite, key: Path
+) -> None:
+    """What was loaded there opens the copies no more since the newest stream."""
+    data, config = offsite.house.datasets[0], offsite.house.home / "two pools.toml"
+    if run("zfs", "get", "-Ho", "value", "keystatus", offsite.copies[0]).strip() != "available":
+        run("zfs", "load-key", "-L", f"file://{key}", offsite.copies[0])
+    key.write_text("a newer secret")
+    run("zfs", "change-key", "-o", f"keylocation=file://{key}", data)
+    offsite.house.snapshot()
+    assert offsite.send("ship").rc == 0
+    words = ("restore", "--from", "here", "--run-at-destination", "--to", "latest", "--name", "newer")
+    verify = ("verify", "--at", "here", "--read", "64KiB")
+    for refused in (offsite.house.zb(*words, "-q", config=config).refused(9),
+                    offsite.house.zb(*verify, config=config).out):  # fmt: skip
+        assert f"is not opened by the key that is loaded for {offsite.copies[0]}" in " ".join(refused.split())
+        (order,) = (line.strip() for line in refused.splitlines() if "zfs unload-key" in line)
+    subprocess.run(["sh", "-ec", order], input="a newer secret\n", text=True, check=True)
+    assert offsite.house.zb(*verify, config=config).rc == 0
+    report = offsite.house.zb(*words, "--json", config=config).data
+    assert told(offsite, report["socket"]) == [0, 1, 2, 3]
+    assert offsite.house.zb("clone", "destroy", "newer", "--yes", config=config).rc == 0
+
+
 def test_the_daemon_ships_on_schedule_and_goes_on_after_it_was_killed(offsite: Offsite) -> None:
     schedule = {"snapshot": "6s", "ship": "3s"}
     config = offsite.house.configure("daily", ship=[offsite.ship("append-only")], schedule=schedule)
@@ -381,7 +406,7 @@ def test_the_host_is_lost_and_what_was_archived_through_the_gate_comes_back(
     def back(*words: str) -> Result:
         """The key of what is fetched is loaded by hand."""
         answer = offsite.back(*words)
-        if answer.rc == 9 and (found := re.search(r"zfs load-key (\S+),", answer.err)):
+        if answer.rc == 9 and (found := re.search(r"zfs load-key (\S+)", answer.err)):
             run("zfs", "load-key", "-L", f"file://{key}", found[1])
             answer = offsite.back(*words)
         return answer

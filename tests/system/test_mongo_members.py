@@ -11,7 +11,10 @@ from tests.lab.mongo_fixture import MongoServer, initiate, start_single
 from tests.lab.pool import Pool
 from tests.system.house import after_writing, now, utc, wait_until
 from tests.system.mongo_house import MongoHouse, build
+from zbackup import app
+from zbackup.config.load import load
 from zbackup.engines.mongodb.optime import OpTime
+from zbackup.model.progress import Silent
 
 LAG = 4
 RATE = 15
@@ -71,6 +74,17 @@ def test_a_late_member_says_so(late: MongoHouse) -> None:
     checked = late.zb("check")
     assert checked.rc == 0 and f"lags {LAG} s behind on purpose" in checked.out
     assert "mongodb 6.0.5, replica" in checked.out
+
+
+def test_it_names_who_has_the_sets_data_too(
+    late: MongoHouse, alone: MongoHouse, primary: MongoServer
+) -> None:
+    """With the account that backups have. A hidden member counts, and a server alone has none."""
+    found = []
+    for house in (late, alone):
+        settings = load(house.default)
+        found.append(app.context(settings, settings.instance["shop"], Silent()).engine.replicas())
+    assert found == [(f"127.0.0.1:{primary.settings.port}",), ()]
 
 
 def test_a_server_alone_is_snapshotted_but_not_brought_to_a_moment(alone: MongoHouse) -> None:

@@ -18,6 +18,7 @@ import pytest
 from tests.system.forked import program, shared
 from tests.unit.docs.pages import Command, blocks, commands
 from tests.unit.docs.typed import shell
+from zbackup.features.init.plan.placement import _log_apart
 
 PROJECT = Path(__file__).resolve().parents[2]
 TUTORIAL = PROJECT / "docs" / "tutorial" / "first-recovery.md"
@@ -186,6 +187,14 @@ def removed() -> str:
     clones = "zbackup clone destroy base --yes\n"
     left = "! zfs list -H -o name -t snapshot -r practice/mysql | grep @zbackup-\n"
     return clones + "".join(f"{line}\n" for line in lines) + left
+
+
+def test_the_log_is_where_init_advises() -> None:
+    """No directory of the server's user leads to its mountpoint: he could put a link there."""
+    created = next(
+        line for line in TUTORIAL.read_text().splitlines() if line.endswith("practice/mysql/binlog")
+    )
+    assert created.replace("zfs create", "zfs create -u") in _log_apart("practice/mysql", "/practice/mysql")
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """The backups and clones of this host, read from ZFS: there is no other list of them."""
 
 import contextlib
-import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from posixpath import commonpath
 from zbackup.model.backup import Backup
 from zbackup.model.bounds import shown
 from zbackup.model.clone import INTENT, PROPERTY, Clone, from_property
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import DatasetNotFound, Refused
 from zbackup.model.record import Record, from_properties
 from zbackup.model.snapshot import Dataset, Snapshot
@@ -23,7 +23,9 @@ class Catalog:
     """An instance's datasets and backups (oldest first), and snapshots whose record cannot be read.
 
     `taken` is what the datasets' snapshots are called, anybody's, without the dataset. `former` are datasets
-    that were the instance's once (zbackup switch): there are backups on them, too.
+    that were the instance's once (zbackup switch): there are backups on them, too. `promoted` are datasets of
+    the instance that are clones of a clone of theirs, each with its origin: somebody promoted that, and it
+    has their older snapshots now.
     """
 
     datasets: tuple[Dataset, ...]
@@ -31,6 +33,7 @@ class Catalog:
     unreadable: tuple[tuple[str, str], ...]
     taken: frozenset[str] = frozenset()
     former: tuple[Dataset, ...] = ()
+    promoted: tuple[tuple[str, str], ...] = ()
 
     @property
     def all_datasets(self) -> tuple[Dataset, ...]:
@@ -63,6 +66,7 @@ def read(
         backups=tuple(b for b in backups if b.record.instance == instance),
         unreadable=tuple(unreadable),
         taken=frozenset(s.name for s in snapshots),
+        promoted=tuple((d.name, d.origin) for d in datasets if d.origin.startswith(f"{without}/")),
     )
 
 
@@ -78,7 +82,7 @@ def _on_and_below(zfs: Zfs, root: str) -> list[Dataset]:
     except DatasetNotFound as gone:
         pool = root.partition("/")[0]
         if not zfs.exists(pool):
-            hint = f"there is no pool {pool} here now: zpool import {shlex.quote(pool)}"
+            hint = f"there is no pool {pool} here now: {command_line('zpool', 'import', pool)}"
             gone.args = (f"{gone}; {hint}",)
         raise
 
@@ -146,7 +150,7 @@ class Clones:
         """Tell what is wrong with the clone of this name, and what to do; "" when nothing is."""
         dataset = f"{self.root}/{name}"
         problem = dict(self.unreadable).get(dataset)
-        done = f"set it right, or destroy the dataset yourself (zfs destroy -r {shlex.quote(dataset)})"
+        done = "set it right, or destroy the dataset yourself when no backup is in it"
         return f"{dataset} cannot be read: {problem}; {done}" if problem else ""
 
     def require_readable(self, name: str) -> None:

@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Iterable, Sequence
 
 from zbackup.model.clone import PROPERTY, Clone, from_property
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import DatasetNotFound, Refused
 from zbackup.zfs.datasets import Zfs
 
@@ -35,11 +36,12 @@ def require_settled(found: Sequence[Clone]) -> None:
     """Raise Refused, with what to do, while a switch is half done: which dataset is whose is not settled."""
     for clone in found:
         if clone.state in ("switching", "undoing"):
-            undo = "" if clone.state == "switching" else " --undo"
-            finish = f"zbackup switch {clone.instance} {clone.name}"
+            on = command_line("zbackup", "switch", clone.instance, clone.name)
+            back = command_line("zbackup", "switch", clone.instance, clone.name, "--undo")
+            finish, other = (on, back) if clone.state == "switching" else (back, on)
             raise Refused(
                 f"a switch of {clone.instance} to {clone.name} is under way or was cut short: finish it "
-                f"({finish}{undo}), or go back ({finish if undo else f'{finish} --undo'})"
+                f"({finish}), or go back ({other})"
             )
 
 

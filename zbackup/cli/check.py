@@ -13,6 +13,7 @@ from zbackup.config.load import load
 from zbackup.jobs.cluster.check import check_cluster
 from zbackup.jobs.context import Context
 from zbackup.jobs.watch.check import CheckReport, check
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import UsageError
 from zbackup.model.finding import Finding
 from zbackup.model.log import how_many
@@ -46,7 +47,10 @@ def command(
 ) -> None:
     if cluster:
         if with_drill:
-            raise UsageError(f"of a cluster the drill is zbackup verify --cluster {cluster} --drill")
+            raise UsageError(
+                f"of a cluster the drill is "
+                f"{command_line('zbackup', 'verify', '--cluster', cluster, '--drill')}"
+            )
         cluster_option.require_no_instance(instance)
         _of_cluster(options, cluster)
         return

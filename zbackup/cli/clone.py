@@ -1,6 +1,5 @@
 """zbackup clone: dev clones, and the servers that restores made"""
 
-import shlex
 import sys
 from datetime import datetime
 from typing import Annotated
@@ -16,6 +15,7 @@ from zbackup.cli.output import emit
 from zbackup.jobs.clones import lifecycle as jobs
 from zbackup.jobs.clones.lifecycle import CloneList, CloneStatus
 from zbackup.model.clone import Clone
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import Declined, UsageError
 from zbackup.model.moment import local_text
 from zbackup.plan.clones.connection_url import environment, url
@@ -142,7 +142,7 @@ def env(options: Options, name: CloneName) -> None:
     with on_all(options, "clone env") as contexts:
         way = jobs.way_in(contexts, name)
     values = environment(way.engine, way.port, way.login)
-    lines = [f"export {key}={shlex.quote(value)}" for key, value in values.items()]
+    lines = [f"export {key}={command_line(value)}" for key, value in values.items()]
     emit(options, "clone env", {"name": name, "environment": values}, lambda: "\n".join(lines))
 
 

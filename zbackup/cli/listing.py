@@ -1,6 +1,5 @@
 """zbackup list"""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
@@ -22,6 +21,7 @@ from zbackup.jobs.restore.address_survey import described
 from zbackup.jobs.restore.foreign_source import foreign_snapshots
 from zbackup.jobs.watch.window import as_they_are, inspect, inspect_destination
 from zbackup.model.backup import Backup
+from zbackup.model.command_line import command_line
 from zbackup.model.drill import Verdict
 from zbackup.model.errors import UsageError
 from zbackup.model.foreign import Foreign
@@ -212,8 +212,8 @@ def _foreign_lines(instance: str, found: Sequence[Foreign], zone: ZoneInfo) -> l
     ]
     if good := next((each for each in reversed(found) if not each.flaw), None):
         lines.append(
-            f"Restore one as it is, crash-consistent: zbackup restore {instance} "
-            f"--base {shlex.quote(str(good.snapshots[0]))}"
+            "Restore one as it is, crash-consistent: "
+            + command_line("zbackup", "restore", instance, "--base", good.snapshots[0])
         )
     return lines
 
@@ -246,7 +246,9 @@ def render(instance: str, listing: Listing, zone: ZoneInfo, *, logs: bool = Fals
     if listing.as_they_are:
         lines += tables.as_they_are(instance, listing.as_they_are, alone=listing.window is None)
     elif not listing.window:
-        lines.append("Nothing can be restored yet: take a backup with zbackup snapshot.")
+        lines += tables.nothing_yet(listing.catalog.promoted)
+    if listing.window or listing.as_they_are:
+        lines += tables.moved_away(listing.catalog.promoted)
     lines += json_shapes.unreadable_lines(listing.catalog.unreadable)
     if listing.foreign is not None:
         lines += ["", *_foreign_lines(instance, listing.foreign, zone)]
@@ -259,7 +261,7 @@ def _reach(instance: str, window: Window, zone: ZoneInfo) -> list[str]:
     lines = [f"Any moment {window.describe(zone, sep=' and')}{comma} can be restored ({zone.key})."]
     if window.gaps and instance:
         why = "why there is nothing after that" if not window.holes else "why not the others"
-        lines.append(f"See {why}: zbackup window {instance}.")
+        lines.append(f"See {why}: {command_line('zbackup', 'window', instance)}.")
     return lines
 
 

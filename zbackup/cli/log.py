@@ -64,7 +64,8 @@ Tables = Annotated[
     typer.Option(
         "--table",
         metavar="SCHEMA.TABLE",
-        help="Only what touched this table, or SCHEMA for any table of it. May be given several times.",
+        help="Only what touched this table, or SCHEMA for any table of it; '`my.db`.orders' if a name has a "
+        "dot. May be given several times.",
         show_default=False,
     ),
 ]

@@ -1,6 +1,5 @@
 """Transactions of a log as lines for people, and as JSON for scripts."""
 
-import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -8,6 +7,7 @@ from zoneinfo import ZoneInfo
 from zbackup.cli import prose
 from zbackup.cli.output import plain
 from zbackup.cli.tables import size as size_text
+from zbackup.model.command_line import command_line
 from zbackup.model.log import how_many
 from zbackup.model.log_entry import LogEntry, LogRead
 from zbackup.model.moment import local_text
@@ -63,7 +63,7 @@ class LogLines:
         else:
             where = ("--before", subject.gtid or subject.start)
         origin = ("--from", self._at) if self._at else ()
-        return shlex.join(("zbackup", "restore", self._instance, *where, *origin))
+        return command_line("zbackup", "restore", self._instance, *where, *origin)
 
     def end(self, reads: Sequence[LogRead]) -> Iterator[str]:
         """Tell what was read, and the command that follows."""

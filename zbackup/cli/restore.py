@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import typer
@@ -24,17 +25,30 @@ from zbackup.cli.restore_report import (
     render_report,
     report_shape,
 )
-from zbackup.cli.restore_target import TargetOptions, find_target, is_foreign, require_used
+from zbackup.cli.restore_target import (
+    NamedTarget,
+    TargetOptions,
+    find_target,
+    is_foreign,
+    proves,
+    require_used,
+)
 from zbackup.config import from_address
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.local_source import LOCAL
+from zbackup.jobs.restore.make_plan import RestorePlan
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import RestoreReport, plan_restore, restore
 from zbackup.jobs.restore.skip import without
 from zbackup.jobs.restore.source import Source
-from zbackup.model.errors import UsageError
+from zbackup.model.cluster import Addresses
+from zbackup.model.errors import Disproved, UsageError
 from zbackup.model.moment import FORMS
+from zbackup.model.target import RestoreTarget
 from zbackup.registry import annex
+
+MOST_DISPROVED = 3
+"""Statements whose restore may show that they are not what was asked for, before that is given up."""
 
 HELP = f"""Restore to a moment, as a new server.
 
@@ -173,13 +187,12 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
             wish = copies.wished(ctx, table, into, missing=missing, changed=changed)
         source = _source(ctx, origin, elsewhere, there=there, foreign=is_foreign(named_target))
         choice = choice if skip is None else without(ctx, choice, skip)
-        target = find_target(ctx, source, named_target, choice, sure=yes or dry_run)
-        choice = on_member.chosen(ctx, target, choice, source, addresses)
-        ctx.progress.note(headline(Asked(ctx.instance, ctx.zone, target)))
+        choice = replace(choice, proves=proves(ctx, named_target))
+        found = _Found(ctx, source, named_target, choice, addresses, sure=yes or dry_run)
         if not dry_run:
-            report = restore(ctx, target, choice, source)
+            report = found.restored()
             copied = copies.bring_back(ctx, report, wish, yes=yes) if copies else None
-        plan = plan_restore(ctx, target, choice, source) if dry_run else report.plan
+        plan = found.planned() if dry_run else report.plan
     asked = Asked(ctx.instance, ctx.zone, plan.target)
     if dry_run:
         emit(options, "restore", plan_shape(asked, plan), lambda: render_plan(asked, plan))
@@ -205,6 +218,43 @@ def _to_keep(configuration: str) -> str:
         "list, stop and destroy know the new server, and zbackup switch puts it in production's place:\n\n"
         f"{configuration}"
     ).rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A restore to what is found of the target that was named."""
+
+    ctx: Context
+    source: Source
+    named_target: NamedTarget
+    choice: RestoreOptions
+    addresses: Addresses | None
+    sure: bool
+
+    def planned(self) -> RestorePlan:
+        """The plan. Nothing is changed."""
+        target, choice = self._target(())
+        return plan_restore(self.ctx, target, choice, self.source)
+
+    def restored(self) -> RestoreReport:
+        """Restore; where the result disproves what was found and another may be meant, go on looking."""
+        disproved: tuple[str, ...] = ()
+        while True:
+            target, choice = self._target(disproved)
+            try:
+                return restore(self.ctx, target, choice, self.source)
+            except Disproved as wrong:
+                statement = choice.proves is not None and choice.proves.table is not None
+                if not (statement and wrong.goes_on) or choice.keep or len(disproved) == MOST_DISPROVED:
+                    raise
+                self.ctx.progress.note(f"{wrong}. Looking for an earlier one")
+                disproved = (*disproved, wrong.found)
+
+    def _target(self, disproved: Sequence[str]) -> tuple[RestoreTarget, RestoreOptions]:
+        ctx, source = self.ctx, self.source
+        target = find_target(ctx, source, self.named_target, self.choice, sure=self.sure, disproved=disproved)
+        ctx.progress.note(headline(Asked(ctx.instance, ctx.zone, target)))
+        return target, on_member.chosen(ctx, target, self.choice, source, self.addresses)
 
 
 def _restore_cluster(

@@ -13,6 +13,7 @@ from zbackup.model.errors import ClockAccepted, OtherSettings, OtherZone
 from zbackup.model.log import ClusterTime, Transaction, how_many
 from zbackup.model.moment import Moment, local_text
 from zbackup.model.progress import Phase
+from zbackup.model.proof import Proof
 from zbackup.model.recovery import LeftOut, Recovered, ReplayRange
 from zbackup.model.target import BackupAsItIs, BeforeTransaction, RestoreTarget, UnseenTransaction
 
@@ -68,6 +69,7 @@ def report_shape(asked: Asked, report: RestoreReport) -> dict[str, Any]:
                 "gtid": recovered.gtid,
                 "base_exact": recovered.base_exact,
             },
+            "proof": _proof_shape(report.proof),
             "other_zone": recovered.other_zone or None,
             "other_settings": recovered.other_settings or None,
             "socket": report.socket,
@@ -79,6 +81,10 @@ def report_shape(asked: Asked, report: RestoreReport) -> dict[str, Any]:
             "phases": json_shapes.phases(report.phases),
         }
     )
+
+
+def _proof_shape(proof: Proof | None) -> dict[str, Any] | None:
+    return {"proved": proof.result == "proved", "seen": proof.text} if proof else None
 
 
 def _member_shape(report: RestoreReport) -> dict[str, Any] | None:
@@ -149,6 +155,7 @@ def render_report(asked: Asked, report: RestoreReport) -> str:
     if not report.plan.as_it_is:
         rows += _end_rows(report.recovered, asked.zone)
     rows += [
+        *([("seen", report.proof.text)] if report.proof else []),
         ("position", report.recovered.position or "none: it keeps no log"),
         *([] if _is_mongodb(report.plan) else [("GTIDs", report.recovered.gtid or "none")]),
         ("clone", report.plan.name + (", read only" if report.clone.read_only else "")),

@@ -1,22 +1,23 @@
 """The target of zbackup restore: which one the command line names, and where in time that is."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import typer
 
 from zbackup.cli.log_lines import in_words
 from zbackup.jobs.context import Context
-from zbackup.jobs.restore.find_last_drop import find_last_drop, just_before
+from zbackup.jobs.restore.find_last_drop import find_last_drop, just_before, searched_for
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.source import LATEST, Source
 from zbackup.model.errors import Declined, UsageError
 from zbackup.model.log import ClusterTime
-from zbackup.model.log_entry import Kind
 from zbackup.model.moment import parse_moment
+from zbackup.model.proof import ProofSubject
 from zbackup.model.target import RestoreTarget
-from zbackup.model.transaction_name import TransactionName, parse_transaction
+from zbackup.model.transaction_name import FilePosition, Gtid, TransactionName, parse_transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,9 @@ class _Foreign:
 
 @dataclass(frozen=True, slots=True)
 class _Statement:
-    """The last that did this to a table."""
+    """The last that did this to a table, as that was typed."""
 
-    kind: Kind
+    kind: Literal["drop", "truncate"]
     table: str
 
 
@@ -114,6 +115,16 @@ def require_used(
         raise UsageError("--run-at-destination needs a destination: --from DESTINATION")
 
 
+def proves(ctx: Context, named_target: NamedTarget) -> ProofSubject | None:
+    """Tell what the recovered server is to show of what was named. Raise UsageError for what is no table."""
+    match named_target:
+        case _Statement():
+            return searched_for(ctx, named_target.table, named_target.kind)
+        case Gtid() | FilePosition():
+            return ProofSubject()
+    return None
+
+
 def find_target(
     ctx: Context,
     source: Source,
@@ -121,8 +132,12 @@ def find_target(
     choice: RestoreOptions,
     *,
     sure: bool,
+    disproved: Collection[str] = (),
 ) -> RestoreTarget:
-    """Look up what was named, among the backups or in the log where that takes a look."""
+    """Look up what was named, among the backups or in the log where that takes a look.
+
+    Nothing counts that was `disproved`, see find_last_drop.
+    """
     match named_target:
         case ClusterTime():
             return named_target
@@ -139,23 +154,25 @@ def find_target(
 
             return FOREIGN.snapshot(ctx, named_target.name)
         case _Statement():
-            return _before_statement(ctx, source, named_target, choice, sure=sure)
+            return _before_statement(ctx, source, choice, disproved, sure=sure)
     return source.transaction(ctx, named_target, choice.base)
 
 
 def _before_statement(
-    ctx: Context, source: Source, named_target: _Statement, choice: RestoreOptions, *, sure: bool
+    ctx: Context, source: Source, choice: RestoreOptions, disproved: Collection[str], *, sure: bool
 ) -> RestoreTarget:
     """Just before the last such statement, which is shown, and asked about unless somebody is `sure`.
 
     Raise UsageError where nobody can answer, and Declined when the answer is no.
     """
+    subject = choice.proves
+    assert subject is not None
     if not sure and not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(
-            f"confirm that the last {named_target.kind} is the one you mean: add --yes; --dry-run shows it"
+            f"confirm that the last {subject.kind} is the one you mean: add --yes; --dry-run shows it"
         )
-    found = find_last_drop(ctx, source, named_target.table, named_target.kind)
-    ctx.progress.note(f"the last {named_target.kind} of {named_target.table}: {in_words(found, ctx.zone)}")
+    found = find_last_drop(ctx, source, subject, disproved)
+    ctx.progress.note(f"the last {subject.kind} of {subject.table}: {in_words(found, ctx.zone)}")
     if not sure:
         ctx.progress.phase("")
         if not typer.confirm("Restore to just before it?", err=True):

@@ -17,10 +17,30 @@ from zbackup.cli.progress import Notes, shown
 from zbackup.config.load import load
 from zbackup.config.settings import Settings
 from zbackup.jobs.context import Context, ShipDestination
-from zbackup.jobs.ship.ship import Sent, ShipPreview, ShipReport, diverged_text, preview, ship
+from zbackup.jobs.ship.ship import (
+    Sent,
+    ShipPreview,
+    ShipReport,
+    diverged_text,
+    locked_text,
+    other_key_text,
+    preview,
+    ship,
+)
 from zbackup.model.errors import NotFound, ZbackupError
 from zbackup.model.progress import Progress, Silent
-from zbackup.plan.ship.ship import Abort, Commit, Divergence, NeedsInitial, Send, ShipPlan, Steps, UpToDate
+from zbackup.model.shipped import OtherKey
+from zbackup.plan.ship.ship import (
+    Abort,
+    Commit,
+    Divergence,
+    KeyLocked,
+    NeedsInitial,
+    Send,
+    ShipPlan,
+    Steps,
+    UpToDate,
+)
 
 HELP = """Copy backups to another host, another pool or S3.
 
@@ -205,6 +225,10 @@ def _plan_shape(found: ShipPreview) -> dict[str, Any]:
             return {"plan": "needs --initial", "datasets": datasets}
         case Divergence():
             return {"plan": "diverged"} | {k: plain(v) for k, v in _evidence(plan).items()}
+        case OtherKey():
+            return {"plan": "other key", "dataset": plan.dataset, "copy": plan.copy, "root": plan.root}
+        case KeyLocked(dataset, root):
+            return {"plan": "key not loaded", "dataset": dataset, "root": root}
 
 
 def _evidence(plan: Divergence) -> dict[str, Any]:
@@ -243,6 +267,10 @@ def _plan_lines(about: str, ctx: Context, found: ShipPreview, plan: ShipPlan) ->
             return [f"{about}: no copy is there; --initial would send all of {', '.join(datasets)}"]
         case Divergence():
             return [f"{about}: {diverged_text(ctx.instance, found.destination, plan)}"]
+        case OtherKey():
+            return [f"{about}: {other_key_text(ctx.instance, found.destination, plan)}"]
+        case KeyLocked(dataset, root):
+            return [f"{about}: {locked_text(found.destination, dataset, root)}"]
 
 
 def _step_text(step: Abort | Send | Commit, sizes: Any) -> str:

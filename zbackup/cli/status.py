@@ -128,6 +128,7 @@ def _shape(done: Done[Status]) -> dict[str, Any]:
             "to": output.plain(status.window.end),
             "gaps": list(status.gaps),
             "switched": list(status.switched),
+            "silent": list(status.silent),
             "lacking_seconds": status.lost.total_seconds(),
         }
         if status.window

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from zbackup.model.backup import Backup
+from zbackup.model.command_line import command_line
 from zbackup.model.log import how_many
 from zbackup.model.moment import local_text
 from zbackup.model.printable import printable
 from zbackup.plan import size_text
 from zbackup.plan.checked_tables import checked
 from zbackup.plan.duration_text import exact_length
+from zbackup.plan.health.promoted import Promoted, give_back, what_happened
 
 if TYPE_CHECKING:
     # Who asks for the version or for help does without pydantic.
@@ -177,12 +179,30 @@ def remedy(fix: str) -> str:
     return f"config.toml: {fix}" if fix.startswith("[") else f"$ {fix}"
 
 
+def nothing_yet(promoted: Promoted) -> list[str]:
+    """Sentences for where nothing can be restored."""
+    if promoted:
+        return moved_away(promoted)
+    return ["Nothing can be restored yet: take a backup with zbackup snapshot."]
+
+
+def moved_away(promoted: Promoted) -> list[str]:
+    """Sentences on backups that moved to a clone that was promoted by hand; none where none did."""
+    if not promoted:
+        return []
+    said = what_happened(promoted)
+    return [f"{said[0].upper()}{said[1:]}. This brings them back: {give_back(promoted)}"]
+
+
 def as_they_are(instance: str, backups: Sequence[Backup], *, alone: bool = False) -> list[str]:
     """Sentences on the backups that can be restored as they are; `alone`: no other moment can be."""
     if not backups:
         return []
     who = f"Each of {len(backups)} backups" if len(backups) > 1 else f"The backup {backups[0].name}"
-    said = f"{who} can be restored as it is: zbackup restore {instance} --to-backup NAME."
+    said = (
+        f"{who} can be restored as it is: "
+        f"{command_line('zbackup', 'restore', instance, '--to-backup', 'NAME')}."
+    )
     newest = max(backups, key=lambda b: b.createtxg)
     why = "; ".join(newest.record.blockers)
     return [said, *([f"No other moment can be: {why}."] if alone and why else [])]

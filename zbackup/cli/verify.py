@@ -1,6 +1,5 @@
 """zbackup verify"""
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.drills.drill import DrillReport, drill, drill_here, plan_at, plan_here
 from zbackup.jobs.ship.archived import CheckedLog
 from zbackup.jobs.ship.verify_at import ReadBack, VerifyReport, uncompared, verify_at
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import NotRemoved, UsageError, VerificationFailed
 from zbackup.model.log import how_many
 from zbackup.model.moment import local_text
@@ -136,7 +136,9 @@ def compare(ctx: Context, destination: ShipDestination, most: int, *, with_drill
 def _require_compared(report: VerifyReport, instance: str) -> None:
     """Raise VerificationFailed where nothing that is there was compared or proven: no success says so."""
     if why := uncompared(report):
-        command = f"zbackup verify {instance} --at {shlex.quote(report.destination.name)} --read none --drill"
+        command = command_line(
+            "zbackup", "verify", instance, "--at", report.destination.name, "--read", "none", "--drill"
+        )
         raise VerificationFailed(
             f"nothing was compared at {report.destination.adapter.address}: {why} (to recover the newest of "
             f"them: {command})"

@@ -157,17 +157,19 @@ def render(ctx: Context, report: WindowReport, address: str = "") -> list[str]:
         return [
             title,
             *tables.as_they_are(ctx.instance, report.as_they_are, alone=True),
+            *tables.moved_away(report.promoted),
             *json_shapes.unreadable_lines(report.unreadable),
         ]
     if not report.window.ranges:
         return [
             title,
-            "Nothing can be restored yet: take a backup with zbackup snapshot.",
+            *tables.nothing_yet(report.promoted),
             *json_shapes.unreadable_lines(report.unreadable),
         ]
     lines = [
         f"{title} ({ctx.zone.key})",
         *picture(report, report.retention, tables.terminal_width()),
+        *tables.moved_away(report.promoted),
         "",
     ]
     promised = report.promised

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from zbackup.config.units import refuse
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import ConfigError
 
 HOW = '{ file = "/etc/zbackup/NAME.password" }, { env = "NAME" } or { credential = "NAME" }'
@@ -100,7 +101,8 @@ def _open_to_others(facts: os.stat_result) -> str:
     mode = stat.S_IMODE(facts.st_mode)
     shared = mode & 0o077 == 0o040 and facts.st_uid == 0 and facts.st_gid in _daemon_groups()
     if mode & 0o077 and not shared:
-        return f"mode {mode:04o} lets others read the secret: chmod 600, or chgrp {GROUP} and chmod 640"
+        group = command_line("chgrp", GROUP)
+        return f"mode {mode:04o} lets others read the secret: chmod 600, or {group} and chmod 640"
     return ""
 
 

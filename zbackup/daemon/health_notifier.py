@@ -14,6 +14,7 @@ from zbackup.config.notify import HealthNotify
 from zbackup.daemon.job_pings import Queues
 from zbackup.daemon.webhooks_and_mail import Channel, Notice, channels, identity, name_of, send
 from zbackup.model import bounds
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import Refused, ZbackupError
 from zbackup.model.event_log import log
 from zbackup.model.finding import Finding, worst
@@ -61,7 +62,7 @@ class HealthNotifier:
             subject="watch",
             text=f"nobody knows how it is, as it cannot be inspected: {message}",
             why="nothing else that goes wrong is noticed meanwhile",
-            fix=f"zbackup status {instance}",
+            fix=command_line("zbackup", "status", instance),
         )
         found = (unknown, *(before.findings if before else ()))
         self._tell(Seen(instance=instance, looked=now, findings=found), notify)

@@ -94,9 +94,16 @@ class Session(Protocol):
 class Readable(Protocol):
     """The operations that a session also offers where whole snapshots lie, and not only streams of them."""
 
-    def content(self, copy: Snapshot, most: int, meter: Meter) -> Content:
+    def content(self, copy: Snapshot, most: int, meter: Meter, *, raw: bool | None = None) -> Content:
         """Tell what the copy holds, or what has the first `most` bytes of it (0: all), read there from
-        disk."""
+        disk.
+
+        `raw`: as it is encrypted; None: if it is. Raise KeyNotLoaded where that is not wanted and its key is
+        not loaded.
+        """
+
+    def unopened(self, copy: Snapshot) -> str:
+        """The encryption root whose key is loaded over there and does not open the copy; "" for none."""
 
 
 @runtime_checkable

@@ -37,7 +37,7 @@ from zbackup.proc.run import Runner, run
 from zbackup.proc.ssh import Ssh, SshHost
 from zbackup.zfs.datasets import Zfs
 from zbackup.zfs.errors import translate
-from zbackup.zfs.stream_content import Content, read_content
+from zbackup.zfs.stream_content import Content, opens, read_content
 from zbackup.zfs.streams import ZfsStreams, content_argv, failure_of, receive_argv, resume_argv, send_argv
 
 _connections = count(1)
@@ -61,10 +61,12 @@ class ZfsSession:
     here: bool = False
 
     def inventory(self) -> Inventory:
-        found = [each for each in self.zfs.target_datasets(self.home) if each.name != LOG]
+        received, locked = self.zfs.received_below(self.home)
+        found = [each for each in received if each.name != LOG]
         if not found:
             self.require_root()
-        return Inventory(address=self.address, datasets=tuple(found))
+            locked = self.zfs.locked(self.root)
+        return Inventory(address=self.address, datasets=tuple(found), locked=locked)
 
     def store(self, part: OutgoingStream, sender: Command, meter: Meter) -> int:
         target = f"{self.home}/{part.dataset}"
@@ -111,9 +113,13 @@ class ZfsSession:
         argv = resume_argv(token, raw=self._raw(step)) if token else self._send(step)
         return transfer(self.command(argv), receiver, meter)
 
-    def content(self, copy: Snapshot, most: int, meter: Meter) -> Content:
-        argv = content_argv(str(copy), raw=self.zfs.encrypted(copy.dataset))
+    def content(self, copy: Snapshot, most: int, meter: Meter, *, raw: bool | None = None) -> Content:
+        argv = content_argv(str(copy), raw=self.zfs.encrypted(copy.dataset) if raw is None else raw)
         return read_content(self.command(argv), most, meter)
+
+    def unopened(self, copy: Snapshot) -> str:
+        root = self.zfs.key_loaded(copy.dataset)
+        return "" if not root or opens(self.command(content_argv(str(copy), raw=False))) else root
 
     def holds(self, copies: Sequence[Snapshot]) -> Mapping[int, tuple[str, ...]]:
         return Zfs(self.zfs.runner).holds(copies)

@@ -13,11 +13,13 @@ from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
 from zbackup.model.log import LogDamage, LogSpan, Transaction
 from zbackup.model.progress import Progress
+from zbackup.model.proof import ProofSubject, Sight
 from zbackup.model.record import LockKind, Record
 from zbackup.model.recovery import Checked, Entrance, Files, Reach, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
 from zbackup.model.server import LockChoice, ServerFacts
 from zbackup.model.silence import Silence
+from zbackup.model.table_name import TableName
 from zbackup.model.target import Stop
 from zbackup.model.unreplayable import Unreplayable
 from zbackup.model.written_log import LogBytes, WrittenFile
@@ -66,6 +68,13 @@ class Engine(Protocol):
 
     def inspect(self) -> ServerFacts:
         """Connect and look; changes nothing. Raise DatabaseError when that cannot be done."""
+
+    def has_table(self, name: TableName) -> bool:
+        """Tell whether the table is there, or any of the schema. Raise DatabaseError if that is not seen."""
+
+    def replicas(self) -> tuple[str, ...]:
+        """Name the servers that follow this one now: replicas that read its log, or the other members of its
+        set that have data. Raise DatabaseError."""
 
     def heal(self) -> None:
         """Undo what a run of zbackup that was killed may have left on the server, such as a stopped applier.
@@ -241,11 +250,30 @@ class Recovery(Protocol):
         progress: Progress,
         *,
         skip: Transaction | None = None,
+        proves: ProofSubject | None = None,
     ) -> Recovered:
         """Bring the base's files to the target and leave a server running on them; none if `serving` is None.
 
-        `stop` as for `LogReader.examine`; `skip` is left out. Raise VerificationFailed when the result is
-        not what it must be, ClockDisputed when the log's times contradict it where `examine` cannot tell.
+        `stop` as for `LogReader.examine`; `skip` is left out. What the server shows of what it `proves` is in
+        what is returned, and what step_on() takes is kept in the base's home. Raise VerificationFailed when
+        the result is not what it must be, ClockDisputed when the log's times contradict it where `examine`
+        cannot tell.
+        """
+
+    def step_on(
+        self,
+        files: Files,
+        home: Path,
+        log: Record,
+        following: Transaction,
+        proves: ProofSubject,
+        progress: Progress,
+    ) -> Sight:
+        """Apply the first transaction that was left out, and tell what there is then.
+
+        `files` are of a clone of what was recovered to be thrown away, `home` the home of that, and `log` the
+        record of the log. Raise ReplayFailed when the server cannot apply it; VerificationFailed, Refused,
+        DatabaseError when it could not be tried.
         """
 
     def open(self, base: Files, serving: Serving | None, progress: Progress) -> Recovered:

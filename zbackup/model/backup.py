@@ -1,12 +1,12 @@
 """A backup: one record, and the snapshots of all the datasets that belong to it."""
 
-import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import Refused
 from zbackup.model.log import ClusterTime
 from zbackup.model.record import Record
@@ -64,7 +64,7 @@ class Backup:
         """Why no log leads across the backup, as a clause for people; "" if one does."""
         if lost := self.lost_parts:
             return (
-                f"{self.name} has lost its snapshot of {', '.join(map(shlex.quote, lost))}: the dataset was "
+                f"{self.name} has lost its snapshot of {', '.join(map(command_line, lost))}: the dataset was "
                 "rolled back, or the snapshot was destroyed by hand"
             )
         return f"when {self.name} was taken, {self.record.log_lacks}" if self.record.log_lacks else ""
@@ -99,7 +99,8 @@ class Backup:
             if now is None:
                 raise Refused(
                     f"{snapshot.dataset} is not mounted, so its snapshots cannot be read: "
-                    f"zbackup mount {shlex.quote(snapshot.dataset)}, after zfs load-key if it is encrypted"
+                    f"{command_line('zbackup', 'mount', snapshot.dataset)}"
+                    f", after zfs load-key if it is encrypted"
                 )
             if problem := closed[snapshot.dataset]:
                 raise Refused(problem)

@@ -32,6 +32,11 @@ class BeginRecord:
     guid: int
     base: int | None
 
+    @property
+    def embedded(self) -> bool:
+        """It has embedded blocks (zfs send -e): ZFS does not receive it below an encrypted dataset."""
+        return bool(self.version >> 2 & 1 << 16)
+
 
 def begin_record(data: bytes | bytearray | memoryview) -> BeginRecord | None:
     """Read the beginning of a stream; None for anything else."""

@@ -160,7 +160,7 @@ class PoolReadOnly(CommandFailed):
 
 
 class KeyNotLoaded(CommandFailed):
-    """A dataset is encrypted and its key is not loaded: it cannot be mounted."""
+    """A dataset is encrypted and its key is not loaded: it cannot be mounted, read or received into."""
 
     exit_status = 3
     remedy = "load its key with zfs load-key (zfs get encryptionroot names the dataset), and try again"
@@ -171,6 +171,12 @@ class PoolFull(CommandFailed):
 
     exit_status = 3
     remedy = "zfs list -o space shows what takes the room, zbackup prune gives back what no rule keeps"
+
+
+class NoRoomForSnapshot(ZbackupError):
+    """A refreservation leaves no room for a snapshot (named). None was taken."""
+
+    exit_status = 3
 
 
 class NotFound(ZbackupError):
@@ -219,6 +225,10 @@ class Refused(ZbackupError):
     exit_status = 9
 
 
+class KeyElsewhere(Refused):
+    """A copy's encryption root was changed at its destination: it cannot be read with the source's key."""
+
+
 class PrivateKeyElsewhere(Refused):
     """The backup is encrypted for a private key that is not on this host. Nothing was made."""
 
@@ -249,6 +259,19 @@ class VerificationFailed(ZbackupError):
     """A backup or a recovered server is not what was recorded, or nothing could be compared."""
 
     exit_status = 11
+
+
+class ReplayFailed(VerificationFailed):
+    """A recovered server could not apply a transaction of the log (named)."""
+
+
+class Disproved(VerificationFailed):
+    """The recovered server shows that what was found in the log is not what was asked for."""
+
+    def __init__(self, message: str, found: str, *, goes_on: bool) -> None:
+        """`found` is the position of what was found; `goes_on`: an earlier one may be what was asked for."""
+        super().__init__(message)
+        self.found, self.goes_on = found, goes_on
 
 
 class CopyIncomplete(ZbackupError):

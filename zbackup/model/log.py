@@ -1,7 +1,7 @@
 """Words for what a server's log holds."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 
@@ -30,11 +30,13 @@ class Transaction:
 class Searched:
     """The result of a search of a log for one transaction. If it was not `found`, `why` says so in a clause.
 
+    `others` have the same name and come behind it in the same log.
     `first` and `last` are the names of the oldest and the newest file that were there to search; the oldest
     was `begun` then (None: not known).
     """
 
     found: Transaction | None
+    others: tuple[Transaction, ...] = ()
     first: str
     last: str
     begun: datetime | None = None
@@ -84,8 +86,8 @@ class LogSpan:
 
     first: str
     last: str
-    head: str = ""
-    size: int = 0
+    head: str = field(default="", compare=False)
+    size: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

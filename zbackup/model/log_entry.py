@@ -104,12 +104,13 @@ class LogFilter:
 
     def admits_table(self, touched: Touched) -> bool:
         """Tell whether what was done to this table is wanted."""
-        return self._is_kind(touched) and (not self.tables or self._is_named(touched.name))
+        return self._is_kind(touched) and (not self.tables or self.admits_name(touched.name))
 
     def _is_kind(self, touched: Touched) -> bool:
         return not self.kinds or not self.kinds.isdisjoint(touched.kinds)
 
-    def _is_named(self, name: str) -> bool:
+    def admits_name(self, name: str) -> bool:
+        """Tell whether it is one of the tables that are named."""
         whole, schemas = self._names
         name = name.casefold() if self.fold else name
         schema, table = separated(name)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from zbackup.model.cluster import Addresses, Membership
 from zbackup.model.log import Transaction, how_many
+from zbackup.model.proof import Sight
 from zbackup.model.record import Record
 from zbackup.model.relocation import Relocation
 from zbackup.model.unreplayable import Unreplayable
@@ -168,7 +169,8 @@ class Recovered:
     `replay` is what was applied, from an engine that could not tell before, and `clock_accepted` that its log
     could have ended elsewhere, too. `other_zone` is why local times that were replayed may be others, ""
     where they are not, and `other_settings` why statements may have given something else. `member` is what it
-    is in a sharded cluster; None outside of one.
+    is in a sharded cluster; None outside of one. `sights` are what it shows of what is to be proved, and one
+    transaction later, as far as the engine could tell.
     """
 
     last_applied: Transaction | None
@@ -181,6 +183,7 @@ class Recovered:
     other_zone: str = ""
     other_settings: str = ""
     member: Membership | None = None
+    sights: tuple[Sight, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,10 @@ from zbackup.model.record import PREFIX
 SHIPPED = f"{PREFIX}shipped:"
 """On an instance's first dataset, with the destination's name behind it: the newest backup that is there."""
 
+OTHER_KEY = f"{PREFIX}other_key:"
+"""On an instance's first dataset, with the destination's name behind it: a copy there whose encryption root
+was changed."""
+
 ALL_GONE = "{}"
 """Written there when backups had arrived, and none is there any more."""
 
@@ -31,11 +35,26 @@ class Arrived:
     as_of: Moment | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherKey:
+    """A copy of an encrypted dataset that is below another encryption root than its own at the destination.
+
+    A raw stream brings the source's wrapped key, and leaves the encryption root, whose key does not open that
+    (openzfs/zfs#12614). `overwritten`: one did already. `copy` is its full name over there.
+    """
+
+    dataset: str
+    copy: str
+    root: str
+    overwritten: bool
+
+
 def arrived_of(backup: Backup) -> Arrived:
     return Arrived(name=backup.name, taken=backup.record.taken, as_of=backup.record.as_of)
 
 
 _ARRIVED = TypeAdapter(Arrived)
+_OTHER_KEY = TypeAdapter(OtherKey)
 
 
 def to_text(arrived: Arrived) -> str:
@@ -57,3 +76,16 @@ def arrived(properties: Mapping[str, str]) -> dict[str, Arrived]:
         key.removeprefix(SHIPPED): from_text(v) for key, v in properties.items() if key.startswith(SHIPPED)
     }
     return {destination: each for destination, each in found.items() if each}
+
+
+def other_key_to_text(found: OtherKey) -> str:
+    """Write it as it stands in the property."""
+    return one_text(to_rows(_OTHER_KEY, found))
+
+
+def other_key(properties: Mapping[str, str], destination: str) -> OtherKey | None:
+    """Tell what is written down of a copy there; None for nothing, and for what cannot be understood."""
+    try:
+        return _OTHER_KEY.validate_python(bounds.from_json(properties.get(f"{OTHER_KEY}{destination}", "")))
+    except ValueError:
+        return None

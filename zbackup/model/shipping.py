@@ -52,12 +52,15 @@ class Origin:
 class SourceDataset:
     """A dataset of the instance: `origins` are its snapshots and bookmarks, of any maker.
 
-    `encrypted`: it is sent raw, always.
+    `encrypted`: it is sent raw, always. `encryption_root` and `salt` are as ZFS says of it, "" where it is
+    not.
     """
 
     name: str
     origins: tuple[Origin, ...]
     encrypted: bool = False
+    encryption_root: str = ""
+    salt: str = ""
 
     def origin(self, guid: int) -> Origin | None:
         """The snapshot with this guid, else a bookmark of it."""
@@ -102,6 +105,9 @@ class TargetDataset:
     `bases` are the guids of those that the next incremental stream may start from: of a ZFS dataset the
     newest alone. One without copies and partial is a name that is taken by something else.
     `restartable`: a full stream can be stored beside the copies, so that no bases means a new chain.
+    `dataset` is its full name over there, where it is a ZFS dataset. `encryption_root` and `salt` are as ZFS
+    says of it over there, "" where it is not encrypted: an encrypted copy is received as its own root, with
+    the salt of the source, and both change by `zfs change-key` alone.
     """
 
     name: str
@@ -110,6 +116,9 @@ class TargetDataset:
     partial: Partial | None = None
     encrypted: bool = False
     restartable: bool = False
+    dataset: str = ""
+    encryption_root: str = ""
+    salt: str = ""
 
     def has(self, guid: int) -> bool:
         return any(copy.guid == guid for copy in self.copies)
@@ -117,10 +126,14 @@ class TargetDataset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """One look at what a destination has of an instance. `address` is where that is, for people."""
+    """One look at what a destination has of an instance. `address` is where that is, for people.
+
+    `locked` is the encryption root of what copies are received below, if its key is not loaded, else "".
+    """
 
     address: str
     datasets: tuple[TargetDataset, ...] = ()
+    locked: str = ""
 
     def dataset(self, name: str) -> TargetDataset | None:
         return next((each for each in self.datasets if each.name == name), None)

@@ -1,21 +1,24 @@
 """Words for what ZFS knows about datasets and their snapshots."""
 
-import shlex
 from dataclasses import dataclass
 from datetime import datetime
+
+from zbackup.model.command_line import command_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset:
     """A ZFS file system. `mountpoint` is where it is mounted now, None if it is not.
 
-    `snapdir` is the property: with "disabled" (OpenZFS 2.3) nobody can look into the snapshots.
+    `snapdir` is the property: with "disabled" (OpenZFS 2.3) nobody can look into the snapshots. `origin` is
+    the snapshot that it is a clone of, "" for none.
     """
 
     name: str
     guid: int
     mountpoint: str | None
     snapdir: str = "hidden"
+    origin: str = ""
 
     @property
     def pool(self) -> str:
@@ -28,7 +31,7 @@ class Dataset:
             return ""
         return (
             f"{self.name} has snapdir=disabled, so its snapshots cannot be read: "
-            f"zfs set snapdir=hidden {shlex.quote(self.name)}"
+            f"{command_line('zfs', 'set', 'snapdir=hidden', self.name)}"
         )
 
 

@@ -5,10 +5,10 @@ any letter, a dot too. A database of MongoDB has no dot in its name, a collectio
 """
 
 import re
-import shlex
 from dataclasses import dataclass
 from typing import Final
 
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import UsageError
 
 EVERY_TABLE: Final = "*"
@@ -97,5 +97,5 @@ def _ambiguous(typed: str) -> str:
     """The error for a name with a dot more, and how each of its meanings is typed."""
     parts = typed.split(".")
     ways = ((".".join(parts[:at]), ".".join(parts[at:])) for at in range(1, len(parts)))
-    shown = (shlex.quote(f"{_in_backticks(schema)}.{_in_backticks(table)}") for schema, table in ways)
+    shown = (command_line(f"{_in_backticks(schema)}.{_in_backticks(table)}") for schema, table in ways)
     return "\n  ".join((f'"{typed}" has a dot in a name: write what is meant in quotes, one of', *shown))

@@ -1,7 +1,6 @@
 """The pages: each looks at the overview, asks what more it needs, and is drawn by a template."""
 
 import secrets
-import shlex
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -20,6 +19,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import Refused, UsageError, ZbackupError
 from zbackup.model.event_log import log
 from zbackup.model.moment import Moment, parse_moment, utc_text
@@ -89,7 +89,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals["quote"] = shlex.quote
+    environment.globals["quote"] = command_line
     environment.globals["link"] = link
     return environment
 
@@ -189,7 +189,7 @@ def moment(pages: Pages, request: Request, seen: Overview) -> Response:
             plan = pages.source.moment(found.name, wanted.at)
         except ZbackupError as failure:
             problem = str(failure)
-    command = shlex.join(("zbackup", "restore", found.name, "--to", utc_text(wanted.at)))
+    command = command_line("zbackup", "restore", found.name, "--to", utc_text(wanted.at))
     half = timedelta(minutes=30)
     return pages.page(
         request,

@@ -308,11 +308,29 @@ class Zfs:
         self.clone_each({target: snapshot}, properties)
 
     def clone_each(self, targets: Mapping[str, Snapshot], properties: Mapping[str, str]) -> None:
-        """Target -> what it is to be a clone of. All are proven before the first is cloned."""
+        """Target -> what it is to be a clone of. All are proven before the first is cloned.
+
+        Quotas of users, groups and projects lie in the snapshot: they are lifted on a clone, or they would
+        end a replay of what production wrote after they had been raised.
+        """
         if targets:
             self._require_guids({str(s): s.guid for s in targets.values()})
         for target, snapshot in targets.items():
             self._zfs("clone", *_options(properties), "--", str(snapshot), target)
+            if quotas := self._quotas(str(snapshot)):
+                self.set_properties(target, dict.fromkeys(quotas, "none"))
+
+    def _quotas(self, name: str) -> list[str]:
+        """The properties of a dataset's or snapshot's quotas of users, groups and projects that are set."""
+        columns = ("-o", "type,name,quota,objquota", "--", name)
+        try:
+            listing = self._zfs("userspace", "-nHp", "-t", "all", *columns, mutates=False)
+            listing += self._zfs("projectspace", "-Hp", *columns, mutates=False)
+        except CommandFailed as failure:
+            if "permission denied" not in failure.stderr:
+                raise
+            return []  # Its key is not loaded: it cannot be mounted, and that is said then.
+        return parse.quotas(listing)
 
     def mount(self, name: str, *, only_at: Path | None = None) -> None:
         """Mount where its `mountpoint` says; being there already is success.

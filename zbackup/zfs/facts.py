@@ -12,6 +12,7 @@ from zbackup.zfs.errors import translate
 SETTINGS = (
     "recordsize", "compression", "atime", "logbias", "primarycache", "sync", "usedbydataset",
     "usedbysnapshots", "logicalused", "used", "referenced", "available", "quota", "refquota",
+    "reservation", "refreservation", "usedbyrefreservation",
     "encryption", "dedup", "keystatus", "encryptionroot",
 )  # fmt: skip
 POOL_COLUMNS = "name,size,free,fragmentation,health,readonly"

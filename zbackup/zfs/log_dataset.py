@@ -2,11 +2,11 @@
 
 import os
 import pwd
-import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import CommandFailed, DatasetExists, DatasetNotFound, Refused
 from zbackup.model.root_directories import LOG_ARCHIVE
 from zbackup.proc import secure_files
@@ -58,10 +58,11 @@ class LogDataset:
     def _require_own_place(self) -> None:
         place = self._value("mountpoint")
         if place != str(self._place):
-            name, own = shlex.quote(self.name), shlex.quote(f"mountpoint={self._place}")
+            own = command_line("zfs", "set", "canmount=noauto", self.name)
+            moved = command_line("zfs", "set", f"mountpoint={self._place}", self.name)
             raise Refused(
                 f"{self.name} is no log archive's, and not mounted: its mountpoint is {place} "
-                f"(to make it one: zfs set canmount=noauto {name} && zfs set {own} {name})"
+                f"(to make it one: {own} && {moved})"
             )
 
     def _not_mounted(self, why: str) -> Refused:
@@ -106,8 +107,8 @@ class LogDataset:
             raise DatasetNotFound(("zfs", "get"), 1, f"dataset does not exist: {self.name}")
         if os.statvfs(found).f_flag & os.ST_RDONLY:
             raise Refused(
-                f"{found}, where {self.name} is mounted, is read-only: as root, zfs set readonly=off "
-                f"{shlex.quote(self.name)} (or its pool was imported so)"
+                f"{found}, where {self.name} is mounted, is read-only: as root, "
+                f"{command_line('zfs', 'set', 'readonly=off', self.name)} (or its pool was imported so)"
             )
         if not os.access(found, os.W_OK | os.X_OK):
             raise Refused(
@@ -134,7 +135,7 @@ class LogDataset:
 
     def _how(self) -> str:
         """Return the command that an administrator runs for who is not root."""
-        return f"zbackup mount {shlex.quote(self.name)} --log-archive-of {_own_name()}"
+        return command_line("zbackup", "mount", self.name, "--log-archive-of", _own_name())
 
     def _zfs(self, *argv: str, mutates: bool = True) -> str:
         try:

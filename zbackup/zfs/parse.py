@@ -9,7 +9,7 @@ from zbackup.model.snapshot import Dataset, Snapshot
 
 SNAPSHOT_COLUMNS = "name,guid,createtxg,creation,used,written,userrefs,clones"
 SNAPSHOT_IDENTITY = "name,guid,createtxg"
-DATASET_COLUMNS = "name,guid,snapdir"
+DATASET_COLUMNS = "name,guid,snapdir,origin"
 
 
 def snapshots(listing: str, properties: str) -> list[Snapshot]:
@@ -111,12 +111,30 @@ def holds(listing: str) -> list[tuple[str, str]]:
     return [(row[0], row[1]) for row in rows]
 
 
+def quotas(listing: str) -> list[str]:
+    """The names of the quota properties that are set, from `zfs userspace` and `zfs projectspace`: type,
+    name, quota and objquota. A type is "POSIX User", "SMB Group", "Project" and the like."""
+    found = []
+    for line in _lines(listing):
+        kind, name, *values = line.split("\t")
+        of = kind.rpartition(" ")[2].lower()
+        named = zip((f"{of}quota@{name}", f"{of}objquota@{name}"), values, strict=False)
+        found += [key for key, value in named if value.isdigit() and int(value)]
+    return found
+
+
 def datasets(listing: str, mounts: Mapping[str, str]) -> list[Dataset]:
     """Parse `zfs list` with DATASET_COLUMNS, and add where the kernel has them mounted."""
     rows = (line.split("\t") for line in _lines(listing))
     return [
-        Dataset(name=name, guid=int(guid), mountpoint=mounts.get(name), snapdir=snapdir)
-        for name, guid, snapdir in rows
+        Dataset(
+            name=name,
+            guid=int(guid),
+            mountpoint=mounts.get(name),
+            snapdir=snapdir,
+            origin=origin.removeprefix("-"),
+        )
+        for name, guid, snapdir, origin in rows
     ]
 
 

@@ -5,13 +5,13 @@ is compared here is objects and their data.
 """
 
 import hashlib
-import shlex
 import struct
 from dataclasses import dataclass
 from typing import IO
 
 from zbackup.model.begin_record import RECORD
-from zbackup.model.errors import VerificationFailed
+from zbackup.model.command_line import command_line
+from zbackup.model.errors import KeyNotLoaded, VerificationFailed
 from zbackup.proc.pipeline import Command, Meter, Pace, reading
 from zbackup.zfs.stream_records import END, byte_order, read_record
 
@@ -36,6 +36,15 @@ class _Enough(Exception):
         self.found = found
 
 
+def opens(sender: Command) -> bool:
+    """Tell whether the key that is loaded opens the encrypted snapshot that `sender` sends, not raw."""
+    try:
+        read_content(sender, 1, Meter())
+    except KeyNotLoaded:
+        return False
+    return True
+
+
 def read_content(sender: Command, most: int, meter: Meter) -> Content:
     """Tell what is in the full stream that `sender` writes, or in what has the first `most` bytes of its data
     (0: all of it). No faster than the meter wants it.
@@ -51,7 +60,7 @@ def read_content(sender: Command, most: int, meter: Meter) -> Content:
     except _Enough as enough:
         return enough.found
     if found is None:
-        raise VerificationFailed(f"the stream of {shlex.join(sender.argv)} ends in the middle")
+        raise VerificationFailed(f"the stream of {command_line(*sender.argv)} ends in the middle")
     return found
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import (
     CommandFailed,
     CommandTimedOut,
@@ -30,9 +31,12 @@ from zbackup.model.shipping import (
 from zbackup.proc.run import Runner, run
 from zbackup.zfs.errors import translate
 
-LIGHT_COLUMNS = f"name,guid,encryption,receive_resume_token,zbackup:backup,{PARTS},{COMMITTED}"
+KEY_COLUMNS = "encryption,encryptionroot,pbkdf2salt"
+"""How a dataset is encrypted. Each `zfs change-key` with a passphrase draws a new salt; other keys have 0.
+It is that of the dataset's own key, as it was wrapped last, and not that of its encryption root."""
+LIGHT_COLUMNS = f"name,guid,{KEY_COLUMNS},keystatus,receive_resume_token,zbackup:backup,{PARTS},{COMMITTED}"
 LONG_COLUMNS = ",".join(("name", "guid", *LONG_PARTS))
-ORIGIN_COLUMNS = "name,guid,createtxg,encryption"
+ORIGIN_COLUMNS = f"name,guid,createtxg,{KEY_COLUMNS}"
 
 # One argument ends at 128 KiB (execve(2)), and over ssh the whole command is one.
 MOST_AT_ONCE = 60_000
@@ -61,7 +65,12 @@ class ZfsStreams:
         return sources(self._zfs("list", "-Hp", "-r", *what, "--", *roots, mutates=False))
 
     def target_datasets(self, root: str) -> list[TargetDataset]:
-        """Tell what lies below `root`, by its name there; [] when there is no `root`.
+        """Tell what lies below `root`, by its name there; [] when there is no `root`."""
+        return self.received_below(root)[0]
+
+    def received_below(self, root: str) -> tuple[list[TargetDataset], str]:
+        """Tell what lies below `root`, by its name there, and the encryption root of `root` if its key is not
+        loaded; [] and "" when there is no `root`.
 
         One command, and one more where a backup consists of more than fit into one property.
         """
@@ -70,12 +79,25 @@ class ZfsStreams:
             listing = self._zfs("list", "-Hp", "-r", *what, "--", root, mutates=False)
             found = target_datasets(listing, root)
             if not any(copy.marked and not copy.parts for each in found for copy in each.copies):
-                return found
+                return found, _locked(listing, root)
             further = ("-t", "snapshot", "-o", LONG_COLUMNS)
             long = self._zfs("list", "-Hp", "-r", *further, "--", root, mutates=False)
-            return target_datasets(listing, root, long_parts(long))
+            return target_datasets(listing, root, long_parts(long)), _locked(listing, root)
         except DatasetNotFound:
-            return []
+            return [], ""
+
+    def locked(self, name: str) -> str:
+        """The encryption root of a dataset, if its key is not loaded; "" otherwise."""
+        return self._encryption_root(name, "unavailable")
+
+    def key_loaded(self, name: str) -> str:
+        """The encryption root of a dataset, if its key is loaded; "" otherwise."""
+        return self._encryption_root(name, "available")
+
+    def _encryption_root(self, name: str, wanted: str) -> str:
+        columns = ("-o", "value", "keystatus,encryptionroot")
+        status, root = self._zfs("get", "-Hp", *columns, "--", name, mutates=False).splitlines()
+        return root if status == wanted else ""
 
     def size(self, send: Sequence[str]) -> int:
         """Tell how many bytes the stream of `send` would have, as ZFS estimates it; 0 when it does not
@@ -161,8 +183,11 @@ class ZfsStreams:
 
 
 def send_argv(snapshot: str, origin: str | None, *, raw: bool) -> tuple[str, ...]:
-    """A stream as it is on disk: large blocks, embedded and compressed; raw: encrypted as well."""
-    flags = ("-w",) if raw else ("-L", "-e", "-c")
+    """A stream as it is on disk: large blocks, compressed; raw: encrypted as well.
+
+    Without -e: a stream with embedded blocks cannot be received below an encrypted dataset.
+    """
+    flags = ("-w",) if raw else ("-L", "-c")
     start = ("-i", origin) if origin else ()
     return ("zfs", "send", *flags, *start, "--", snapshot)
 
@@ -170,7 +195,7 @@ def send_argv(snapshot: str, origin: str | None, *, raw: bool) -> tuple[str, ...
 def content_argv(snapshot: str, *, raw: bool) -> tuple[str, ...]:
     """A full stream that is the same for every copy of the snapshot, but for what stream_content leaves out.
 
-    Without -c and -e it is written in plain blocks, however these lie on either side's disks.
+    Without -c it is written in plain blocks, however these lie on either side's disks.
     """
     return ("zfs", "send", *(("-w",) if raw else ()), "--", snapshot)
 
@@ -182,6 +207,19 @@ def resume_argv(token: str, *, raw: bool) -> tuple[str, ...]:
     forged one could make an encrypted dataset leave in the clear.
     """
     return ("zfs", "send", *(("-w",) if raw else ()), "-t", token)
+
+
+def wrong_key_text(what: str, root: str) -> str:
+    """The message about a copy that the key which is loaded for `root` does not open."""
+    unload, load = (
+        command_line("zfs", "unload-key", root),
+        command_line("zfs", "load-key", "-L", "prompt", root),
+    )
+    return (
+        f"{what} is not opened by the key that is loaded for {root}: it was loaded before a stream brought "
+        f"another one. A copy has the key that its source had when the newest stream was sent. Load that:\n"
+        f"{unload} && {load}"
+    )
 
 
 def receive_argv(dataset: str, marks: Mapping[str, str] | None = None) -> tuple[str, ...]:
@@ -214,17 +252,23 @@ def estimate(listing: str) -> int:
 def sources(listing: str) -> list[SourceDataset]:
     """Parse `zfs list` with ORIGIN_COLUMNS; snapshots of volumes are left out. Pure."""
     origins: dict[str, list[Origin]] = {}
-    encrypted: dict[str, bool] = {}
-    for name, guid, createtxg, encryption in _rows(listing):
+    keys: dict[str, tuple[str, str]] = {}
+    for name, guid, createtxg, *key in _rows(listing):
         dataset = re.split("[@#]", name, maxsplit=1)[0]
         if dataset == name:
-            encrypted[name] = encryption not in ("off", "-")
+            keys[name] = _key(*key)
         else:
             origin = Origin(name=name, guid=int(guid), createtxg=int(createtxg))
             origins.setdefault(dataset, []).append(origin)
     return [
-        SourceDataset(name=name, origins=tuple(origins.get(name, ())), encrypted=raw)
-        for name, raw in encrypted.items()
+        SourceDataset(
+            name=name,
+            origins=tuple(origins.get(name, ())),
+            encrypted=bool(root),
+            encryption_root=root,
+            salt=salt,
+        )
+        for name, (root, salt) in keys.items()
     ]
 
 
@@ -234,28 +278,42 @@ def target_datasets(
     """Parse `zfs list -s createtxg` with LIGHT_COLUMNS of `root` and what is below, and `long` what
     long_parts says of them. Pure."""
     copies: dict[str, list[ReceivedSnapshot]] = {}
-    found: dict[str, tuple[str, str]] = {}
+    found: dict[str, tuple[str, str, str]] = {}
     more = long or {}
-    for name, guid, encryption, token, *ours in _rows(listing):
+    for name, guid, *key, _, token, backup, parts, when in _rows(listing):
         dataset, is_snapshot, short = name.partition("@")
         if is_snapshot:
-            values = zip(("zbackup:backup", PARTS, COMMITTED), ours, strict=True)
-            properties = {key: value for key, value in values if value != "-"} | dict(
+            values = (("zbackup:backup", backup), (PARTS, parts), (COMMITTED, when))
+            properties = {name: value for name, value in values if value != "-"} | dict(
                 more.get((name, guid), {})
             )
             copies.setdefault(dataset, []).append(copy_of(short, int(guid), properties))
         elif dataset != root:
-            found[dataset] = (token, encryption)
+            found[dataset] = (token, *_key(*key))
     return [
         TargetDataset(
             name=name.removeprefix(f"{root}/"),
             copies=tuple(copies.get(name, ())),
             bases=tuple(c.guid for c in copies.get(name, ())[-1:]),
             partial=Partial(token=token) if token != "-" else None,
-            encrypted=encryption not in ("off", "-"),
+            encrypted=bool(key_root),
+            dataset=name,
+            encryption_root=key_root,
+            salt=salt,
         )
-        for name, (token, encryption) in sorted(found.items())
+        for name, (token, key_root, salt) in sorted(found.items())
     ]
+
+
+def _key(encryption: str, root: str, salt: str) -> tuple[str, str]:
+    """Encryption root and salt of what KEY_COLUMNS say; "" and "" where it is not encrypted."""
+    return ("", "") if encryption in ("off", "-") else (root, salt)
+
+
+def _locked(listing: str, root: str) -> str:
+    """The encryption root of `root`, by LIGHT_COLUMNS, if its key is not loaded."""
+    rows = (row for row in _rows(listing) if row[0] == root)
+    return next((key_root for _, _, _, key_root, _, status, *_ in rows if status == "unavailable"), "")
 
 
 def long_parts(listing: str) -> dict[tuple[str, str], dict[str, str]]:

@@ -15,6 +15,7 @@ import pytest
 from tests.unit.plan.histories import made
 from tests.unit.samples import NOON
 from zbackup.destinations.copies import Copies
+from zbackup.jobs.clones import temporary
 from zbackup.jobs.context import Context
 from zbackup.jobs.drills import drill, guard, scheduled_drill
 from zbackup.jobs.drills.drill import UNTRIED
@@ -168,7 +169,7 @@ def test_memory_that_zfs_would_give_back_counts(tmp_path: Path, monkeypatch: pyt
 
 
 def a_clone(name: str, state: str = "building", instance: str = "shop") -> Any:
-    return SimpleNamespace(name=name, instance=instance, state=state)
+    return SimpleNamespace(name=name, instance=instance, state=state, kind="restore")
 
 
 @pytest.mark.parametrize("clone", [a_clone("shop-drill", "ready"), a_clone("shop-drill", instance="SHOP")])
@@ -176,7 +177,7 @@ def test_the_server_of_a_users_clone_with_a_drills_name_is_left_alone(
     monkeypatch: pytest.MonkeyPatch, clone: Any
 ) -> None:
     killed: list[str] = []
-    monkeypatch.setattr("zbackup.jobs.clones.clone_datasets.find_clone", lambda *_: (clone, None))
+    monkeypatch.setattr(guard, "read_clones", lambda *_: SimpleNamespace(found=((clone, None),)))
     monkeypatch.setattr("zbackup.jobs.clones.clone_datasets.kill_server", lambda _, name: killed.append(name))
     Guard()._end_servers(context(Host()))
     assert killed == []
@@ -222,9 +223,12 @@ class Place:
     elsewhere: tuple[str, ...] = ()
 
 
-@pytest.mark.parametrize("failure", [Refused("a snapshot of somebody else's"), NotFound("gone"), None])
+@pytest.mark.parametrize(
+    ("failure", "kept"),
+    [(Refused("a snapshot of somebody else's"), True), (NotFound("gone"), False), (None, False)],
+)
 def test_a_drill_that_passed_has_passed_whatever_its_removal_comes_to(
-    monkeypatch: pytest.MonkeyPatch, failure: Exception | None
+    monkeypatch: pytest.MonkeyPatch, failure: Exception | None, *, kept: bool
 ) -> None:
     ctx = cast(Context, Place(Host()))
     report = SimpleNamespace(replay=None, recovered=SimpleNamespace(last_applied=None))
@@ -233,10 +237,10 @@ def test_a_drill_that_passed_has_passed_whatever_its_removal_comes_to(
         if failure:
             raise failure
 
-    monkeypatch.setattr(drill, "destroy", destroy)
-    monkeypatch.setattr(drill, "_remove_leftover", lambda *_: None)
-    with pytest.raises(Refused) if isinstance(failure, Refused) else nullcontext():
-        _a_drill(ctx, lambda *_: report)
+    monkeypatch.setattr(temporary, "destroy", destroy)
+    monkeypatch.setattr(drill, "own_name", lambda *_: nullcontext("shop-drill"))
+    left = _a_drill(ctx, lambda *_: report).left
+    assert left == (f"tank/zbackup/shop-drill is left, and removed later: {failure}" if kept else "")
     (verdict,) = read(ctx, "")
     assert verdict.passed
 
@@ -247,9 +251,9 @@ def test_a_leftover_that_cannot_be_removed_is_no_verdict(monkeypatch: pytest.Mon
     def refuse(*_: object) -> None:
         raise Refused("a snapshot of somebody else's")
 
-    monkeypatch.setattr(drill, "working_on", lambda *_: nullcontext())
-    monkeypatch.setattr(drill.clone_datasets, "find_clone", lambda _, name: (a_clone(name), None))
-    monkeypatch.setattr(drill.clone_datasets, "destroy", refuse)
+    monkeypatch.setattr(temporary, "working_on", lambda *_: nullcontext())
+    monkeypatch.setattr(temporary.clone_datasets, "find_clone", lambda _, name: (a_clone(name), None))
+    monkeypatch.setattr(temporary.clone_datasets, "destroy", refuse)
     with pytest.raises(Refused):
         _a_drill(ctx, lambda *_: None)
     assert read(ctx, "") == ()
@@ -279,9 +283,8 @@ def test_what_must_not_go_on_ends_with_its_next_progress_or_without_its_server(
 ) -> None:
     killed: list[str] = []
     monkeypatch.setattr(guard, "POLL_S", 0.01)
-    monkeypatch.setattr(
-        "zbackup.jobs.clones.clone_datasets.find_clone", lambda _, name: (a_clone(name), None)
-    )
+    there = tuple((a_clone(name), None) for name in ("shop-drill", "shop-drill.log", "other"))
+    monkeypatch.setattr(guard, "read_clones", lambda *_: SimpleNamespace(found=there))
     monkeypatch.setattr("zbackup.jobs.clones.clone_datasets.kill_server", lambda _, name: killed.append(name))
     with pytest.raises(kind, match=why), Guard(gives_way, limit).watching(context(Host())) as progress:
         until = time.monotonic() + 30

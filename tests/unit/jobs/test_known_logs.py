@@ -153,9 +153,21 @@ def test_of_two_of_one_name_nobody_chooses_but_who_restores(host: Host) -> None:
     later = replace(FOUND, committed=at_hour(3))
     host.there = {"new": searched(FOUND), "old": searched(later)}
     with pytest.raises(
-        NotRecoverable, match=r"in 2 logs, committed 2024-05-01 12:.* and 2024-05-01 15:.*--base"
+        NotRecoverable,
+        match=r"in 2 logs, and stands for 2 transactions. Say which with --base, .*\n"
+        r"  2024-05-01 12:.*  --before binlog.*\n  2024-05-01 15:.*  --before binlog",
     ):
         locate(host.ctx, NAME)
+
+
+def test_one_that_is_in_its_log_twice_is_told_with_times_and_positions(host: Host) -> None:
+    first, again = FOUND, replace(FOUND, start="binlog.000005:8000", end="binlog.000005:8100")
+    host.there = {"new": replace(searched(first), others=(again,)), "old": searched()}
+    with pytest.raises(NotRecoverable) as refused:
+        locate(host.ctx, NAME)
+    told, *each = str(refused.value).splitlines()
+    assert told.endswith("is 2 times in the log. Name the one that is meant by its position:")
+    assert [line.split("  ")[-1] for line in each] == [f"--before {t.start}" for t in (first, again)]
 
 
 def test_a_name_that_means_nothing_is_asked_of_no_log(host: Host) -> None:

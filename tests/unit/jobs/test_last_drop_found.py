@@ -12,10 +12,10 @@ import pytest
 from tests.unit.reports import a_transaction
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.destination_source import DestinationSource
-from zbackup.jobs.restore.find_last_drop import _by_hand, find_last_drop, just_before
+from zbackup.jobs.restore.find_last_drop import _by_hand, find_last_drop, just_before, searched_for
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.source import Source
-from zbackup.model.errors import NotFound, Refused, UsageError, VerificationFailed
+from zbackup.model.errors import DatabaseError, NotFound, Refused, UsageError, VerificationFailed
 from zbackup.model.log import ClusterTime
 from zbackup.model.log_entry import Kind, LogEntry, LogFilter, LogRead, Lost, Touched
 from zbackup.model.transaction_name import parse_transaction
@@ -45,6 +45,7 @@ class Log:
     def __init__(self, *log: LogEntry | LogRead) -> None:
         self.log, self.read, self.notes = log, 0, list[str]()
         self.asked: list[object] = []
+        self.production: bool | None = True
 
     def search(self, _: object, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
         assert wanted == LogFilter(tables=(TABLE,), backwards=True)
@@ -56,6 +57,11 @@ class Log:
         self.asked += asked[1:]
         return "the target"
 
+    def has_table(self, _: object) -> bool:
+        if self.production is None:
+            raise DatabaseError("it is down")
+        return self.production
+
     def context(self, *, reads_files: bool = True) -> Context:
         files, server = SimpleNamespace(), SimpleNamespace(live=print, on_clone=print, images=print)
         progress = SimpleNamespace(note=self.notes.append)
@@ -66,12 +72,14 @@ class Log:
                 engine_name="mysql" if reads_files else "mongodb",
                 log_search=files if reads_files else server,
                 progress=progress,
+                engine=SimpleNamespace(has_table=self.has_table),
                 zone=ZoneInfo("UTC"),
             ),
         )
 
-    def last(self, table: str = TABLE) -> LogEntry:
-        return find_last_drop(self.context(), cast(Source, self), table, "drop")
+    def last(self, table: str = TABLE, disproved: tuple[str, ...] = ()) -> LogEntry:
+        ctx = self.context()
+        return find_last_drop(ctx, cast(Source, self), searched_for(ctx, table, "drop"), disproved)
 
 
 def test_no_more_is_read_than_tells() -> None:
@@ -145,7 +153,7 @@ def test_what_cannot_be_told_says_how_it_is_done_by_hand(read: LogRead, kind: ty
 
 
 def test_none_is_found_and_what_else_there_was_is_said() -> None:
-    with pytest.raises(NotFound, match=r"^no drop of shop.orders is in the log: see zbackup log --table"):
+    with pytest.raises(NotFound, match=r"^no drop of shop.orders is in the log: see zbackup log shop"):
         Log(FILLED, END).last()
     with pytest.raises(
         NotFound, match=r"the last change of its definition was at .*, by u:400: CREATE TABLE"
@@ -180,3 +188,37 @@ def test_just_before_it_is_a_transaction_or_a_cluster_time() -> None:
     oplog = replace(DROP, transaction=replace(DROP.transaction, start="1714557720,3@1"))
     found = just_before(log.context(reads_files=False), cast(Source, log), oplog, options)
     assert found == ClusterTime(1714557720, 3)
+
+
+@pytest.mark.parametrize("behind", [(AGAIN,), (entry(400, "insert"),), (AGAIN, entry(500, "update"))])
+def test_a_later_drop_that_was_missed_is_said(behind: tuple[LogEntry, ...]) -> None:
+    log = Log(FILLED, DROP, *behind, END)
+    assert log.last() == DROP
+    log.production = None
+    assert log.last() == DROP
+    log.production = False
+    with pytest.raises(Refused) as refused:
+        log.last()
+    first, look, restore = str(refused.value).splitlines()
+    assert "shop.orders is not on the server" in first
+    assert f"by {behind[-1].transaction.gtid}" in first
+    assert (look, restore) == (
+        "  zbackup log shop --table shop.orders",
+        "  zbackup restore shop --before TRANSACTION",
+    )
+
+
+def test_no_later_drop_was_missed_where_the_log_tells_that_the_table_is_gone() -> None:
+    away = entry(500, "ddl", text="RENAME", renames=((TABLE, "shop.old"),))
+    for log in (Log(FILLED, DROP, END), Log(FILLED, DROP, AGAIN, away, END)):
+        log.production = False
+        assert log.last() == DROP
+
+
+def test_what_was_disproved_does_not_count() -> None:
+    earlier = entry(250, "ddl", "drop", text="DROP TABLE orders")
+    log = Log(FILLED, earlier, AGAIN, DROP, END)
+    assert log.last() == DROP
+    assert log.last(disproved=(DROP.transaction.start,)) == earlier
+    with pytest.raises(NotFound):
+        log.last(disproved=(DROP.transaction.start, earlier.transaction.start))

@@ -45,7 +45,7 @@ class Host:
         monkeypatch.setattr(Backup, "files", lambda self, _: BackupFiles(self.record, STORED))
         for module in (known_logs, search_log):
             monkeypatch.setattr(module, "live_files", lambda _: LIVE)
-        monkeypatch.setattr(search_log, "working_on", self._locked)
+        monkeypatch.setattr(search_log, "own_name", self._locked)
         monkeypatch.setattr(search_log, "log_clone", self._clone)
         self.reads_files, self.backups = reads_files, list(BACKUPS)
         self.span: LogSpan | ZbackupError | None = LogSpan("binlog.000004:4", "binlog.000006:90")
@@ -128,10 +128,10 @@ class Host:
                 raise self.failing[f"rest of {name}"]
 
     @contextmanager
-    def _locked(self, _: object, name: str, __: str) -> Iterator[None]:
-        assert name == "shop-search" and not self.locked
+    def _locked(self, _: object, names: tuple[str, ...], __: str) -> Iterator[str]:
+        assert names[:2] == ("shop-search", "shop-search-2") and not self.locked
         self.locked = True
-        yield
+        yield names[0]
         self.locked = False
 
     @contextmanager
@@ -313,7 +313,7 @@ def test_a_clone_whose_program_is_not_here_is_not_made(servers: Host) -> None:
 def test_in_one_backup_its_own_log_is_read(monkeypatch: pytest.MonkeyPatch, *, reads_files: bool) -> None:
     host = Host(monkeypatch, reads_files=reads_files)
     host.locked = True
-    found = list(in_one_backup(host.ctx, host.ctx.catalog(), BACKUPS[1], LogFilter()))
+    found = list(in_one_backup(host.ctx, host.ctx.catalog(), BACKUPS[1], LogFilter(), "shop-search"))
     assert [each.name for each in found if isinstance(each, LogRead)] == ["backup-2"]
     assert bool(host.clones) != reads_files
 

@@ -29,6 +29,9 @@ class Pool:
             raise CommandFailed(("zfs", "holds"), 1, "no")
         return {}
 
+    def in_use(self, names: list[str]) -> dict[str, list[str]]:
+        return {}
+
     def mark_snapshot(self, snapshot: Snapshot, *_: object) -> None:
         self.marked.append(snapshot)
 

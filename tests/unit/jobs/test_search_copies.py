@@ -11,7 +11,7 @@ import pytest
 from tests.unit.plan.histories import at_hour, made
 from tests.unit.samples import backup
 from zbackup.destinations.copies import Copies
-from zbackup.jobs.clones import clone_datasets
+from zbackup.jobs.clones import clone_datasets, temporary
 from zbackup.jobs.restore import search_copies
 from zbackup.jobs.restore.archived_log import DAMAGED
 from zbackup.jobs.restore.search_log import require_all_read
@@ -19,6 +19,8 @@ from zbackup.jobs.ship.archived import NO_ARCHIVE, ArchivedCopies
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable, Taken, VerificationFailed
 from zbackup.model.log_entry import LogFilter, LogRead
+
+ZFS = SimpleNamespace(filesystems=lambda _: [], require_unused=lambda _: None)
 
 
 class Host:
@@ -28,8 +30,9 @@ class Host:
         self.there, self.destroyed = there, list[str]()
         monkeypatch.setattr(clone_datasets, "find_clone", self._find)
         monkeypatch.setattr(clone_datasets, "destroy", self._destroy)
-        for name in ("working_on", "remote_holds"):
-            monkeypatch.setattr(search_copies, name, self._nothing)
+        monkeypatch.setattr(search_copies, "remote_holds", self._nothing)
+        monkeypatch.setattr(temporary, "working_on", self._nothing)
+        monkeypatch.setattr(temporary, "fetched_guids", lambda *_: {"1"})
         monkeypatch.setattr(search_copies, "fetch", self._fetch)
         self.failure: Exception | None = None
         self.makes = "made"
@@ -37,7 +40,7 @@ class Host:
     def search(self) -> None:
         ctx, target = (
             cast(Any, SimpleNamespace(instance="shop", **more))
-            for more in ({}, {"adapter": SimpleNamespace(here=""), "limit": 0})
+            for more in ({"clones": "tank/zb", "zfs": ZFS}, {"adapter": SimpleNamespace(here=""), "limit": 0})
         )
         held = backup(1, 7, 7, log_id="a", log_from="binlog.000001:4", log_to="binlog.000001:20")
         there = ArchivedCopies(Copies((held,), ()), NO_ARCHIVE, ())
@@ -45,8 +48,10 @@ class Host:
             pass
 
     def _find(self, _: object, name: str) -> tuple[SimpleNamespace, str] | None:
-        assert name == "shop-search.copy"
-        return (SimpleNamespace(id=self.there), "dataset") if self.there else None
+        if name != "shop-search.copy" or not self.there:
+            return None
+        about = {"id": self.there, "name": name, "kind": "copy", "instance": "shop"}
+        return SimpleNamespace(**about), SimpleNamespace(name="dataset")
 
     def _destroy(self, _: object, clone: SimpleNamespace, __: object) -> None:
         self.destroyed.append(clone.id)
@@ -113,10 +118,12 @@ class Searched:
         return [name for name, _ in self.read]
 
     @contextmanager
-    def _brought(self, *asked: Any) -> Iterator[tuple[Any, Any]]:
-        yield None, SimpleNamespace(backups=(None, asked[-1]))
+    def _brought(self, *asked: Any) -> Iterator[tuple[Any, Any, str]]:
+        yield None, SimpleNamespace(backups=(None, asked[-1])), "shop-search"
 
-    def _in_one(self, _: object, __: object, backup: Backup, wanted: LogFilter) -> Iterator[LogRead]:
+    def _in_one(
+        self, _: object, __: object, backup: Backup, wanted: LogFilter, _name: str
+    ) -> Iterator[LogRead]:
         name = backup.record.backup
         self.read.append((name, wanted.after))
         self.follows[name] = wanted.follows
@@ -231,8 +238,8 @@ def test_what_is_here_is_cloned_and_not_copied(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(search_copies, "clone_at_destination", does("cloned"))
     monkeypatch.setattr(search_copies, "with_archived_log", does("archived"))
     monkeypatch.setattr(search_copies, "at_destination", lambda *_: SimpleNamespace(instance="there"))
-    for name in ("working_on", "remote_holds"):
-        monkeypatch.setattr(search_copies, name, lambda *_: nullcontext())
+    for name in ("own_name", "remote_holds"):
+        monkeypatch.setattr(search_copies, name, lambda *_: nullcontext("shop-search"))
     monkeypatch.setattr(clone_datasets, "find_clone", lambda *_: None)
     held = backup(1, 7, 7, log_id="a", log_from="binlog.000001:4", log_to="binlog.000001:20")
     ctx: Any = SimpleNamespace(instance="shop")
@@ -244,5 +251,5 @@ def test_what_is_here_is_cloned_and_not_copied(monkeypatch: pytest.MonkeyPatch) 
         done.clear()
         there: Any = SimpleNamespace(real=lambda b: b, carrier=lambda _, c=carrier: c, copies=None)
         target: Any = SimpleNamespace(adapter=SimpleNamespace(here=here), limit=0)
-        with search_copies._brought(ctx, target, cast(Any, None), there, held) as (at, catalog):
+        with search_copies._brought(ctx, target, cast(Any, None), there, held) as (at, catalog, _):
             assert (at.instance, catalog, done) == wanted

@@ -37,7 +37,10 @@ class Copied(Place):
     def copies(self) -> Copies:
         return Copies(tuple(self.backups), self.unreadable)
 
-    def content(self, copy: Snapshot, most: int, meter: Meter) -> Content:
+    def unopened(self, _: Snapshot) -> str:
+        return ""
+
+    def content(self, copy: Snapshot, most: int, meter: Meter, *, raw: bool | None = None) -> Content:
         if self.failure:
             raise self.failure
         return Content(size=most or 5000, sha256="other" if str(copy) in self.other else "", whole=not most)
@@ -60,6 +63,7 @@ class Bucket(Place):
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(room, "read_content", lambda _, most, __: Content(most or 5000, "", whole=not most))
     monkeypatch.setattr(room.ZfsStreams, "encrypted", lambda *_: False)
+    monkeypatch.setattr(room, "source_datasets", lambda _: ())
     here = SimpleNamespace(
         shared=tmp_path, instance="shop", progress=Silent(), datasets=("tank/db",), backups=list(BACKUPS)
     )

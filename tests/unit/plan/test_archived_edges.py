@@ -12,7 +12,7 @@ from tests.unit.samples import at, lacking_one
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, LogFileId
 from zbackup.model.backup import Backup
 from zbackup.model.log import LogSpan
-from zbackup.model.record import ARCHIVED, LOG_ENDED
+from zbackup.model.record import ARCHIVED, LOG_ENDED, LOG_HEAD, LOG_SIZE
 from zbackup.plan.recovery.archived import (
     Chain,
     begins_for,
@@ -278,3 +278,29 @@ def test_what_was_read_later_bounds_what_was_said_before() -> None:
     for rest in ([early, files[2]], [files[2], early], [early]):
         assert chain_complete([files[0], *rest], lambda f: f.complete_to) == at(7)
     assert chain_complete([], lambda f: f.complete_to) is None
+
+
+def test_a_file_of_the_same_name_that_was_begun_later_is_told_by_its_head() -> None:
+    world = lived([("take",), ("archive",)])
+    backup = one_of(world)
+    (own,) = world.inventory.files
+    other = named(own, head="f" * 32)
+    known = changed(backup, server={LOG_HEAD: own.file.head})
+    assert begins_for(known.record, [own, other]) == [own]
+    assert begins_for(backup.record, [own, other]) == [own, other], "older records leave it to the bytes"
+
+
+@pytest.mark.parametrize(("size", "silent"), [(999, False), (1000, True), (1040, True)])
+def test_what_follows_a_file_without_more_than_the_backup_has_may_have_been_rolled_back(
+    size: int, silent: bool
+) -> None:
+    backup = one_of(lived([("take",)]))
+    end = changed(backup, log_to="binlog.000001:1000", server={LOG_SIZE: str(size)})
+    files = (binlog(1, 1000), binlog(2, 500, closed=False))
+    (carrier,) = carriers([end], ArchiveInventory(address="there", files=files))
+    found = carrier.holder.record.silences
+    assert [s.position for s in found] == ["binlog.000001:1000"] * silent
+    if found:
+        assert (found[0].after, found[0].to) == (end.record.complete_to, at(102))
+    (alone,) = carriers([end], ArchiveInventory(address="there", files=files[:1]))
+    assert alone.holder.record.silences == ()

@@ -13,6 +13,7 @@ from zbackup.model.errors import Refused
 from zbackup.model.record import PREFIX, PROPERTIES, to_properties
 from zbackup.model.shipping import COMMITTED
 from zbackup.plan.ship.gate import LONGEST, Order, Policy, Power, decide, still_to_mark
+from zbackup.zfs.streams import LIGHT_COLUMNS
 
 ROOT = "tank/backups"
 FULL = replace(
@@ -41,6 +42,8 @@ APPENDING = (
     f"zbackup-log list {ROOT}/db1",
     f"{LIST} {ROOT}/db1",
     f"{LIST} {ROOT}",
+    f"zfs list -Hp -r -t filesystem,volume,snapshot -s createtxg -o {LIGHT_COLUMNS} -- {ROOT}/db1",
+    f"zfs get -Hp -o value keystatus,encryptionroot -- {ROOT}",
     f"zfs get -Hp -o value guid -- '{ROOT}/db1/tank/my db@zb-1'",
     f"zfs get -Hp -t snapshot -r -s local,received -o name,property,value all -- {ROOT}",
     f"zfs receive -s -u {SAFE} -- {ROOT}/db1/tank",
@@ -53,6 +56,8 @@ APPENDING = (
 READING = (
     f"zbackup-log read {ROOT}/db1 {UUID} {KEY} 0 64",
     f"zfs send -L -e -c -- {ROOT}/db1/tank@a",
+    f"zfs send -L -c -- {ROOT}/db1/tank@a",
+    f"zfs send -- {ROOT}/db1/tank@a",
     f"zfs send -w -i {ROOT}/db1/tank@a -- {ROOT}/db1/tank@b",
     f"zfs send -nvP -L -e -c -i '{ROOT}/db1/tank#a' -- {ROOT}/db1/tank@b",
     "zfs send -t 1-e604ea4bf-e0-789c63",
@@ -93,12 +98,12 @@ def test_only_who_may_destroy_marks_what_is_to_go() -> None:
     assert order is not None and still_to_mark(order, {"tank/backups/a@b": {COMMITTED: "x"}}) == order.argv
 
 
-@pytest.mark.parametrize("line", APPENDING[5:] + DESTROYING)
+@pytest.mark.parametrize("line", APPENDING[7:] + DESTROYING)
 def test_a_read_only_key_changes_nothing(line: str) -> None:
     assert allowed(line, READ) is None
 
 
-@pytest.mark.parametrize("line", APPENDING[:5] + READING)
+@pytest.mark.parametrize("line", APPENDING[:7] + READING)
 def test_a_read_only_key_reads(line: str) -> None:
     assert allowed(line, READ) is not None
 

@@ -7,6 +7,7 @@ import pytest
 
 from zbackup.model.finding import worst
 from zbackup.model.log import LogDamage
+from zbackup.model.shipped import OTHER_KEY, OtherKey, other_key, other_key_to_text
 from zbackup.model.space import DatasetSettings, Pool
 from zbackup.plan.health.advice_on_arrangements import Arrangements, Expected, advice_on_arrangements
 from zbackup.plan.health.drill_health import DrillFacts
@@ -57,6 +58,23 @@ def test_how_late_is_said_in_words() -> None:
 def test_without_a_schedule_nothing_is_late_and_no_daemon_is_missed() -> None:
     old = replace(WELL, newest=NOW - timedelta(days=90), daemon_runs=False)
     assert said(old, Expected()) == []
+
+
+@pytest.mark.parametrize(
+    ("overwritten", "why"), [(True, "neither key opens it"), (False, "nothing more is sent")]
+)
+def test_a_copy_whose_key_was_changed_is_critical(overwritten: bool, why: str) -> None:
+    """As it is written down where the copy was looked at last."""
+    key = OtherKey(dataset="tank/db", copy="vault/shop/tank/db", root="vault", overwritten=overwritten)
+    lag = Lag(destination="offsite", behind=timedelta(0), most=None, other_key=key)
+    (found,) = judge(replace(WELL, lags=(lag,)), FIVE)
+    assert (found.severity, found.subject, found.exit_status) == ("critical", "ship", 9)
+    assert found.text.startswith("the encryption root of vault/shop/tank/db at offsite was changed to vault")
+    assert why in found.why
+    properties = {f"{OTHER_KEY}offsite": other_key_to_text(key)}
+    assert other_key(properties, "offsite") == key and other_key(properties, "other") is None
+    for broken in ("", "[]", '{"copy": 7}', "x" * 9000):
+        assert other_key({f"{OTHER_KEY}offsite": broken}, "offsite") is None
 
 
 def test_the_newest_may_be_as_old_as_somebody_said() -> None:
@@ -212,6 +230,16 @@ def space(*settings: DatasetSettings, free: float = 50, **written: float) -> lis
     return [(f.severity, f.text, f.fix) for f in found if f.text.partition(" ")[0] != "tank"]
 
 
+def test_a_refreservation_needs_as_much_again_for_a_snapshot() -> None:
+    room = {"usedbydataset": 90, "used": 130, "refreservation": 60, "usedbyrefreservation": 40}
+    assert space(dataset(**room, available=60)) == []
+    ((severity, text, fix), *_) = space(dataset(**room, available=59))
+    assert (severity, fix) == ("critical", "zfs set refreservation=none tank/db")
+    assert (
+        "the refreservation of tank/db" in text and "takes 20.0 GiB" in text and "19.0 GiB are free" in text
+    )
+
+
 def test_snapshots_take_nothing_of_a_refquota() -> None:
     """ZFS gives as available what is the least: by a refquota, what the data may still grow."""
     much = dataset(usedbydataset=30, usedbysnapshots=300, used=330, referenced=30, available=20, refquota=50)
@@ -265,6 +293,12 @@ def test_a_gap_that_a_switch_made_is_a_note_and_a_real_one_is_not() -> None:
     assert (note.severity, worst((note,))) == ("advice", "ok")
     assert note.text == "there is a gap that a switch made: the server was stopped for the switch to good"
     assert worst(judge(replace(switched, gaps=("purged",)), FIVE)) == "critical"
+
+
+def test_what_the_log_does_not_show_is_warned_of() -> None:
+    (found,) = judge(replace(WELL, silent=("the log does not show it",)), FIVE)
+    assert (found.severity, found.fix) == ("warning", "zbackup window")
+    assert found.text == "there is a gap in the promised window: the log does not show it"
 
 
 def test_a_server_without_a_log_is_warned_of() -> None:

@@ -185,3 +185,11 @@ def test_a_schema_with_a_dot_is_told_from_another(gone: str, found: bool) -> Non
     seen.saw(LogEntry(transaction=done, tables=touched, events=1, size=1))
     seen.ended_file()
     assert (seen.found is not None) == found
+
+
+def test_a_view_that_was_dropped_is_known_and_is_no_table() -> None:
+    """DROP VIEW IF EXISTS is logged where a table has that name, too, and does nothing to it then."""
+    view = replace(entry(3, "drop"), no_tables=("shop.orders",))
+    seen = seen_of(entry(1, "drop"), entry(2, "create"), view)
+    assert (number(seen.found), number(seen.view), seen.there) == (1, 3, True)
+    assert seen_of(view).found is None and seen_of(view).view is view

@@ -5,9 +5,10 @@ from datetime import timedelta
 
 import pytest
 
+from zbackup.model.shipping import ReceivedSnapshot, TargetDataset
 from zbackup.model.space import Pool
 from zbackup.plan.health.health import JobFacts
-from zbackup.plan.health.received import Facts, LotFacts, judge
+from zbackup.plan.health.received import Facts, LotFacts, judge, unopenable
 
 TIB = 1024**4
 LOT = LotFacts(instance="shop", home="tank/b/shop", age=timedelta(minutes=40), most=timedelta(hours=26))
@@ -94,3 +95,21 @@ def test_what_is_not_well_is_said_once(facts: Facts, text: str) -> None:
 def test_a_full_pool_here_stops_no_database() -> None:
     (finding,) = judge(replace(WELL, pool=replace(WELL.pool, free=TIB), free_share=0.125))
     assert "nothing more can be received" in finding.why
+
+
+def test_a_copy_whose_salt_is_not_that_of_its_encryption_root_is_opened_by_no_key() -> None:
+    """Unless both were sent: then the stream that brings it the same salt may be on its way."""
+
+    def target(name: str, root: str, salt: str, *, copied: bool = True) -> TargetDataset:
+        copies = (ReceivedSnapshot(name="s", guid=1),) if copied else ()
+        return TargetDataset(name=name, dataset=f"b/{name}", copies=copies, encryption_root=root, salt=salt)
+
+    home = target("shop", "b", "7", copied=False)
+    own, inherited = target("shop/own", "b/shop/own", "8"), target("shop/inherited", "b", "7")
+    overwritten, shared = target("shop/gone", "b", "8"), target("shop/shared", "b/shop/own", "9")
+    found = unopenable([home, own, inherited, overwritten, shared])
+    assert found == [("b/shop/gone", "b")]
+    assert unopenable([target("shop", "", "", copied=False), target("shop/plain", "", "")]) == []
+    assert unopenable([overwritten]) == [], "nothing tells the salt of that root"
+    (finding,) = judge(replace(WELL, shut=found))
+    assert (finding.severity, finding.subject) == ("critical", "keys") and "b/shop/gone" in finding.text

@@ -6,8 +6,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.plan.worlds import There, World
-from zbackup.model.shipping import ReceivedSnapshot, TargetDataset
-from zbackup.plan.ship.ship import Abort, Commit, Divergence, NeedsInitial, Send, Steps, UpToDate, plan_ship
+from zbackup.model.shipped import OtherKey
+from zbackup.model.shipping import Inventory, ReceivedSnapshot, SourceDataset, TargetDataset
+from zbackup.plan.ship.ship import (
+    Abort,
+    Commit,
+    Divergence,
+    KeyLocked,
+    NeedsInitial,
+    Send,
+    ShipPlan,
+    Steps,
+    UpToDate,
+    plan_ship,
+)
 
 
 def shipped(world: World) -> World:
@@ -219,3 +231,75 @@ def assert_true_to_itself(world: World) -> None:
     plan = world.plan()
     if isinstance(plan, UpToDate) and plan.newest:
         assert plan.newest.record.backup in world.inventory().committed
+
+
+def encrypted(
+    world: World, ours: dict[str, str], theirs: dict[str, str], *, salts: tuple[str, str] = ("7", "7")
+) -> tuple[list[SourceDataset], Inventory]:
+    """Both sides, with encryption roots by dataset here and over there, where all lies in vault/shop/."""
+    sources = [
+        replace(d, encrypted=True, encryption_root=ours[d.name], salt=salts[0]) for d in world.sources()
+    ]
+    there = (
+        replace(
+            t, encrypted=True, dataset=f"vault/shop/{t.name}", encryption_root=theirs[t.name], salt=salts[1]
+        )
+        for t in world.inventory().datasets
+    )
+    return sources, Inventory(address="there", datasets=tuple(there))
+
+
+def planned(world: World, sources: list[SourceDataset], inventory: Inventory) -> ShipPlan:
+    return plan_ship(world.backups, sources, inventory, {}, initial=True)
+
+
+ONE_ROOT = {"tank/a": "tank/a", "tank/a/log": "tank/a"}
+OWN = {"tank/a": "vault/shop/tank/a", "tank/a/log": "vault/shop/tank/a/log"}
+
+
+def test_a_copy_below_another_encryption_root_gets_nothing() -> None:
+    world = World()
+    world.take()
+    shipped(world)
+    world.take()
+    assert len(sends(planned(world, *encrypted(world, ONE_ROOT, OWN)))) == 2
+    for root, salts, overwritten in (("vault", ("7", "8"), False), ("vault", ("7", "7"), True)):
+        theirs = OWN | {"tank/a/log": root}
+        copy = "vault/shop/tank/a/log"
+        assert planned(world, *encrypted(world, ONE_ROOT, theirs, salts=salts)) == OtherKey(
+            dataset="tank/a/log", copy=copy, root=root, overwritten=overwritten
+        )
+    raw = encrypted(world, ONE_ROOT, OWN | {"tank/a": "vault"}, salts=("0", "0"))
+    found = planned(world, *raw)
+    assert isinstance(found, OtherKey) and not found.overwritten, "of a raw key no salt tells"
+
+
+def test_copies_share_a_key_only_as_their_sources_do() -> None:
+    world = World()
+    world.take()
+    shipped(world)
+    world.take()
+    shared = dict.fromkeys(OWN, OWN["tank/a"])
+    assert len(sends(planned(world, *encrypted(world, ONE_ROOT, shared)))) == 2
+    apart = {name: name for name in ONE_ROOT}
+    assert isinstance(planned(world, *encrypted(world, apart, shared)), OtherKey)
+    other = dict.fromkeys(OWN, "vault")
+    assert isinstance(planned(world, *encrypted(world, ONE_ROOT, other)), OtherKey)
+
+
+def test_what_is_not_encrypted_needs_the_key_that_it_is_received_below() -> None:
+    world = World()
+    world.take()
+    locked = replace(world.inventory(), locked="vault")
+    assert planned(world, world.sources(), locked) == KeyLocked("tank/a", "vault")
+    raw = [replace(d, encrypted=True, encryption_root=d.name) for d in world.sources()]
+    assert len(sends(planned(world, raw, locked))) == 2
+    shipped(world)
+    world.take()
+    there = replace(world.inventory(), locked="vault")
+    assert len(sends(planned(world, world.sources(), there))) == 2, "copies that are not encrypted"
+    inherited = tuple(replace(t, encrypted=True, encryption_root="vault") for t in there.datasets)
+    assert planned(world, world.sources(), replace(there, datasets=inherited)) == KeyLocked("tank/a", "vault")
+    newest = shipped(world).backups[-1]
+    nothing = replace(world.inventory(), locked="vault")
+    assert planned(world, world.sources(), nothing) == UpToDate(newest)

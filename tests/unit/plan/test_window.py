@@ -1,5 +1,6 @@
 """Moments that can be restored, and what each gap is called."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -11,8 +12,10 @@ from hypothesis import given, settings
 from tests.unit.examples import examples
 from tests.unit.plan.histories import History, blocked, histories, made, reaches, sound_histories
 from zbackup.model.backup import Backup
+from zbackup.model.errors import NotRecoverable
 from zbackup.model.log import Transaction
 from zbackup.model.record import LOG_ENDED, STOPPED
+from zbackup.model.silence import Silence
 from zbackup.model.unreplayable import Unreplayable
 from zbackup.plan.recovery.recovery import plan_recovery
 from zbackup.plan.recovery.window import LiveLog, RecoveryWindow, recovery_window
@@ -279,3 +282,38 @@ def test_replay_stops_are_read_back_and_what_makes_no_sense_is_none() -> None:
     assert record.unreplayable == (STOP,)
     assert replace(record, server={"replay_stops": "a\tb\nnonsense\t"}).unreplayable == ()
     assert WHOLE[0].record.unreplayable == ()
+
+
+def quiet(behind: Backup, after: float, to: float) -> Silence:
+    return Silence(behind.record.log_to, at(after), at(to))
+
+
+def test_of_what_a_log_does_not_show_nothing_is_promised_nor_restored() -> None:
+    first, second, third = WHOLE
+    said = quiet(first, 1, 1.5)
+    noted = replace(second, record=second.record.with_silences([said]))
+    found = recovery_window([first, noted, third], None, NOW)
+    assert ranges(found) == [(1, 1, False), (1.5, 3, False)]
+    (gap,) = found.gaps
+    assert (gap.after, gap.to, gap.cause, gap.why) == (at(1), at(1.5), "silent", said.told)
+    for moment, shown in ((1.4, False), (1.5, False), (1.6, True)):
+        with nullcontext() if shown else pytest.raises(NotRecoverable, match="--to-backup zbackup-1"):
+            plan_recovery(at(moment), NOW, [first, noted, third], ZoneInfo("UTC"))
+    of_another = replace(noted, record=replace(noted.record, log_id="new"))
+    assert [gap.cause for gap in recovery_window([first, of_another], None, NOW).gaps] == ["reset"]
+
+
+def test_a_silence_is_in_nothing_that_was_taken_behind_it() -> None:
+    _, second, third = WHOLE
+    older = Silence("binlog.000001:100", at(0.5), at(2.5))
+    noted = replace(third, record=third.record.with_silences([older]))
+    assert ranges(recovery_window([second, noted], None, NOW)) == [(2, 3, False)]
+
+
+def test_behind_the_newest_backup_the_servers_own_log_is_silent() -> None:
+    live = LiveLog("log", "binlog.000001:4", silent=quiet(WHOLE[-1], 3, 4))
+    found = recovery_window(WHOLE, live, NOW)
+    assert ranges(found) == [(1, 3, False), (4, 10, True)]
+    assert [(gap.after, gap.to, gap.cause) for gap in found.gaps] == [(at(3), at(4), "silent")]
+    up_to_now = replace(live, silent=quiet(WHOLE[-1], 3, 11))
+    assert [(gap.to, gap.cause) for gap in recovery_window(WHOLE, up_to_now, NOW).gaps] == [(NOW, "silent")]

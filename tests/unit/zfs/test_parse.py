@@ -57,10 +57,12 @@ def test_whatever_can_be_a_path_is_read_back(mounts: dict[str, str]) -> None:
 
 
 def test_datasets_know_where_they_are_mounted() -> None:
-    found = parse.datasets("tank/my db\t17\thidden\ntank/off\t18\tdisabled\n", {"tank/my db": "/srv/my db"})
+    found = parse.datasets(
+        "tank/my db\t17\thidden\t-\ntank/off\t18\tdisabled\ttank/a@b\n", {"tank/my db": "/srv/my db"}
+    )
     assert found == [
         Dataset(name="tank/my db", guid=17, mountpoint="/srv/my db"),
-        Dataset(name="tank/off", guid=18, mountpoint=None, snapdir="disabled"),
+        Dataset(name="tank/off", guid=18, mountpoint=None, snapdir="disabled", origin="tank/a@b"),
     ]
 
 

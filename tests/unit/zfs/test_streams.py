@@ -39,14 +39,15 @@ from zbackup.zfs.streams import (
 
 def test_sources_have_their_snapshots_and_bookmarks_and_volumes_are_left_out() -> None:
     listing = (
-        "tank/my db\t1\t5\taes-256-gcm\n"
-        "tank/my db@a b\t11\t20\taes-256-gcm\n"
-        "tank/my db#zbackup-ship:x:11\t11\t20\t-\n"
-        "tank/my db/log\t2\t6\toff\n"
-        "tank/my db/volume@s\t13\t21\toff\n"
+        "tank/my db\t1\t5\taes-256-gcm\ttank\t77\n"
+        "tank/my db@a b\t11\t20\taes-256-gcm\ttank\t-\n"
+        "tank/my db#zbackup-ship:x:11\t11\t20\t-\t-\t-\n"
+        "tank/my db/log\t2\t6\toff\t-\t0\n"
+        "tank/my db/volume@s\t13\t21\toff\t-\t-\n"
     )
     one, two = sources(listing)
     assert (one.name, one.encrypted, two.name, two.encrypted) == ("tank/my db", True, "tank/my db/log", False)
+    assert (one.encryption_root, one.salt, two.encryption_root, two.salt) == ("tank", "77", "", "")
     assert one.origins == (
         Origin(name="tank/my db@a b", guid=11, createtxg=20),
         Origin(name="tank/my db#zbackup-ship:x:11", guid=11, createtxg=20),
@@ -57,11 +58,11 @@ def test_sources_have_their_snapshots_and_bookmarks_and_volumes_are_left_out() -
 
 def test_lines_are_what_lies_below_with_their_copies_in_order() -> None:
     listing = (
-        "v/b/shop\t1\toff\t-\t-\t-\t-\n"
-        "v/b/shop/tank\t2\toff\t-\t-\t-\t-\n"
-        "v/b/shop/tank/my db\t3\taes-256-gcm\t1-token\t-\t-\t-\n"
-        'v/b/shop/tank/my db@s1\t31\toff\t-\tb1\t["31","32"]\t2026-11-21\n'
-        "v/b/shop/tank/my db@s2\t33\toff\t-\t-\tnot json\t-\n"
+        "v/b/shop\t1\toff\t-\t0\t-\t-\t-\t-\t-\n"
+        "v/b/shop/tank\t2\toff\t-\t0\t-\t-\t-\t-\t-\n"
+        "v/b/shop/tank/my db\t3\taes-256-gcm\tv/b\t78\tavailable\t1-token\t-\t-\t-\n"
+        'v/b/shop/tank/my db@s1\t31\toff\t-\t-\t-\t-\tb1\t["31","32"]\t2026-11-21\n'
+        "v/b/shop/tank/my db@s2\t33\toff\t-\t-\t-\t-\t-\tnot json\t-\n"
     )
     container, line = target_datasets(listing, "v/b/shop")
     assert (container.name, container.copies, container.partial) == ("tank", (), None)
@@ -71,6 +72,19 @@ def test_lines_are_what_lies_below_with_their_copies_in_order() -> None:
         ReceivedSnapshot(name="s2", guid=33),
     )
     assert line.bases == (33,), "only the newest can be continued"
+    assert (line.dataset, line.encryption_root, line.salt) == ("v/b/shop/tank/my db", "v/b", "78")
+    assert (container.encrypted, container.encryption_root, container.salt) == (False, "", "")
+
+
+def test_what_is_received_below_is_locked_by_the_key_of_its_encryption_root() -> None:
+    rows = {
+        "v/b/shop": "1\taes-256-gcm\tv/b\t7\t{}\t-\t-\t-\t-",
+        "v/b/shop/db": "2\taes-256-gcm\tv/b/shop/db\t8\tunavailable\t-\t-\t-\t-",
+    }
+    for status, locked in (("available", ""), ("unavailable", "v/b")):
+        listing = "".join(f"{name}\t{row.format(status)}\n" for name, row in rows.items())
+        found = ZfsStreams(lambda *_, text=listing, **__: text).received_below("v/b/shop")
+        assert ([each.name for each in found[0]], found[1]) == (["db"], locked)
 
 
 def test_the_size_is_the_last_that_is_said() -> None:
@@ -79,7 +93,7 @@ def test_the_size_is_the_last_that_is_said() -> None:
 
 
 def test_streams_are_sent_as_they_are_on_disk_and_received_harmless() -> None:
-    assert send_argv("t/a@s", None, raw=False) == ("zfs", "send", "-L", "-e", "-c", "--", "t/a@s")
+    assert send_argv("t/a@s", None, raw=False) == ("zfs", "send", "-L", "-c", "--", "t/a@s")
     assert send_argv("t/a@s", "t/a#b", raw=True) == ("zfs", "send", "-w", "-i", "t/a#b", "--", "t/a@s")
     assert resume_argv("1-x", raw=False) == ("zfs", "send", "-t", "1-x")
     assert resume_argv("1-x", raw=True) == ("zfs", "send", "-w", "-t", "1-x")
@@ -145,7 +159,7 @@ def test_what_a_backup_of_400_datasets_consists_of_is_found_by_one_command_more(
     def runner(argv: Sequence[str], *, mutates: bool = True, timeout: float = 600) -> str:
         asked.append(argv)
         columns = argv[argv.index("-o") + 1]
-        dataset = "v/shop/db\t1\toff\t-\t-\t-\t-\n" if columns == LIGHT_COLUMNS else ""
+        dataset = "v/shop/db\t1\toff" + "\t-" * 7 + "\n" if columns == LIGHT_COLUMNS else ""
         return dataset + listed(MANY, columns)
 
     (found,) = ZfsStreams(runner).target_datasets("v/shop")

@@ -85,7 +85,8 @@ class SealedKey(_Page):
 class StreamHeader(_Page):
     """The form in which a stream is stored, settled before its first segment: who resumes it keeps to it.
 
-    `segment_size` is in bytes of the send stream. `raw`: it was sent with `zfs send -w`, else with -L -e -c.
+    `segment_size` is in bytes of the send stream. `raw`: it was sent with `zfs send -w`, else with -L -c, and
+    by earlier versions with -e.
     Version 2 is of encrypted streams: its data key opens only below `root` (PREFIX/INSTANCE) and for that
     `server`, and `signature` (hexadecimal; "seal" in the page) is an HMAC-SHA-256 of this page with "" there.
     Version 1 has none of the three. In version 3 that key signs only, and that of the segments is `contents`.

@@ -13,9 +13,12 @@ from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server import assess
 from zbackup.engines.mongodb.server.connection import PrivilegeMissing, connect
 from zbackup.engines.mongodb.server.inspect import inspect
+from zbackup.engines.mongodb.server.named_collections import named_collections
 from zbackup.engines.mongodb.server.privileges import grant, missing
+from zbackup.engines.mongodb.server.status import other_members
 from zbackup.model.record import LockKind
 from zbackup.model.server import LockChoice, ServerFacts
+from zbackup.model.table_name import TableName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +34,16 @@ class MongoEngine:
         """See engines.base.Engine."""
         with connect(self.connect) as connection:
             return inspect(connection)
+
+    def has_table(self, name: TableName) -> bool:
+        """See engines.base.Engine."""
+        with connect(self.connect) as connection:
+            return bool(named_collections(connection, name))
+
+    def replicas(self) -> tuple[str, ...]:
+        """See engines.base.Engine."""
+        with connect(self.connect) as connection:
+            return other_members(connection)
 
     def heal(self) -> None:
         """See engines.base.Engine."""

@@ -16,10 +16,14 @@ from zbackup.engines.mysql.plain_log.snapshots import REPLICA, lock_with_copy, r
 from zbackup.engines.mysql.server import assess
 from zbackup.engines.mysql.server.connection import NotAnswered, PrivilegeMissing, connect
 from zbackup.engines.mysql.server.inspect import global_privileges, inspect, roles_in_use
+from zbackup.engines.mysql.server.named_tables import has_table
 from zbackup.engines.mysql.server.privileges import grant, missing
+from zbackup.engines.mysql.server.replicas import replicas
+from zbackup.engines.mysql.server.status import dialect
 from zbackup.model.errors import DatabaseError
 from zbackup.model.record import LockKind
 from zbackup.model.server import LockChoice, ServerFacts
+from zbackup.model.table_name import TableName
 from zbackup.proc.guardian import Guardian
 
 INSPECTION_LIMIT_S = 600.0
@@ -44,6 +48,16 @@ class MysqlEngine:
         except NotAnswered as silent:
             raise DatabaseError(f"{silent}{who_holds_up(self.connect)}") from silent
         return with_copy(facts, self.plain.directory) if self.plain else facts
+
+    def has_table(self, name: TableName) -> bool:
+        """See engines.base.Engine."""
+        with connect(self.connect) as connection:
+            return has_table(connection, name)
+
+    def replicas(self) -> tuple[str, ...]:
+        """See engines.base.Engine."""
+        with connect(self._asked) as connection:
+            return replicas(connection, dialect(connection))
 
     def heal(self) -> None:
         """See engines.base.Engine."""

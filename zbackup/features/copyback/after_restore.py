@@ -1,6 +1,5 @@
 """zbackup restore --table: take tables out of a server that was restored for them, and remove it again."""
 
-import shlex
 from dataclasses import replace
 
 from zbackup.cli.options import Options
@@ -13,6 +12,7 @@ from zbackup.features.copyback.copying import CopyWish
 from zbackup.jobs.clones.lifecycle import destroy
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.restore import RestoreReport
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import ZbackupError
 from zbackup.model.table_name import parse_table
 
@@ -72,7 +72,8 @@ def copy_and_destroy(ctx: Context, name: str, wish: CopyWish, confirm: Confirm |
     """
     contexts = ctx.everywhere()
     again = command_for(ctx, name, wish)
-    kept = f"the clone {name} is kept: {again} goes on, zbackup clone destroy {name} removes it"
+    remove = command_line("zbackup", "clone", "destroy", name)
+    kept = f"the clone {name} is kept: {again} goes on, {remove} removes it"
     try:
         report = copy(contexts, name, wish, confirm)
     except (ZbackupError, KeyboardInterrupt):
@@ -92,4 +93,4 @@ def command_for(ctx: Context, name: str, wish: CopyWish) -> str:
     into = ("--into", wish.into.typed(engine)) if wish.into else ()
     tables = (each.typed(engine) for each in wish.tables)
     given = [*(["--missing"] if wish.missing else []), *(["--changed"] if wish.changed else [])]
-    return shlex.join(("zbackup", "copy", name, *tables, *into, *given))
+    return command_line("zbackup", "copy", name, *tables, *into, *given)

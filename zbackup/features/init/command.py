@@ -53,6 +53,7 @@ from zbackup.features.init.plan.config_text import whole
 from zbackup.features.init.plan.presets import preset
 from zbackup.features.init.plan.steps import steps
 from zbackup.features.init.setup import Account, HostFacts, Newcomer, Server, Step
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import Declined, NotFound, Refused, UsageError, ZbackupError
 from zbackup.model.progress import Silent
 from zbackup.model.root_directories import RUN
@@ -286,7 +287,8 @@ class _Init:
         """Return why the daemon could not read the configuration that is there, "" when it can."""
         if not (facts.systemd and self.before) or host.daemon_may_read(self.config):
             return ""
-        return f"the daemon cannot read {self.config}: chgrp zbackup {self.config}; chmod 640 {self.config}"
+        group, mode = command_line("chgrp", "zbackup", self.config), command_line("chmod", 640, self.config)
+        return f"the daemon cannot read {self.config}: {group} && {mode}"
 
     def _known_hosts(self, newcomers: Sequence[Newcomer]) -> list[Step]:
         tables = [dict(new.copies.table) for new in newcomers if new.copies]

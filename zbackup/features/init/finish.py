@@ -21,6 +21,7 @@ from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.context import Context
 from zbackup.jobs.drills.drill import prove_once
 from zbackup.jobs.watch.check import CheckReport, check
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import DatabaseError, ZbackupError
 from zbackup.plan.checked_tables import checked
 
@@ -149,7 +150,9 @@ def _safe_keeping(new: Newcomer) -> Iterator[str]:
             yield (
                 "To read the bucket you also need the private key of public_key. Test both keys on a "
                 "host that has it: "
-                f"zbackup key --from {new.copies.to} --key FILE --private-key FILE"
+                + command_line(
+                    "zbackup", "key", "--from", new.copies.to, "--key", "FILE", "--private-key", "FILE"
+                )
             )
         if "access_key" not in table:
             yield (

@@ -1,12 +1,12 @@
 """The texts that `zbackup init` shows: what was found, what is going to be done, how it ended."""
 
-import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from zbackup.features.init.jobs.discover import Passed, is_ordinary
 from zbackup.features.init.plan.presets import PRESETS, cost
 from zbackup.features.init.setup import Newcomer, Server, Step
+from zbackup.model.command_line import command_line
 
 
 def found(servers: Sequence[Server], known: dict[str, str], passed: Sequence[Passed]) -> Iterator[str]:
@@ -49,7 +49,7 @@ def numbered(steps: Sequence[Step]) -> Iterator[str]:
     for number, step in enumerate(steps, 1):
         yield f"{number:>3}. {step.text}"
         if step.argv:
-            yield f"       # {shlex.join(step.argv)}"
+            yield f"       # {command_line(*step.argv)}"
 
 
 def shape(step: Step, *, done: bool) -> dict[str, Any]:
@@ -93,8 +93,8 @@ def sending(new: Newcomer, public_key: str) -> Iterator[str]:
         return
     dataset = copies.to.split("/", 3)[3]
     yield (
-        f"On the host that receives, as root: zbackup init --receive --dataset {dataset} --key "
-        f"{shlex.quote(public_key)}"
+        "On the host that receives, as root: "
+        + command_line("zbackup", "init", "--receive", "--dataset", dataset, "--key", public_key)
     )
     if not any(key == "known_hosts" for key, _ in copies.table):
         yield (

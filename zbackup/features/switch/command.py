@@ -1,6 +1,5 @@
 """zbackup switch"""
 
-import shlex
 import sys
 from typing import Annotated, Any
 
@@ -10,8 +9,9 @@ from zbackup.cli import completion, tables
 from zbackup.cli.command_context import on_one
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit, plain
-from zbackup.features.switch.switch import SwitchPlan, SwitchReport, plan, switch, undo
-from zbackup.jobs.context import Context
+from zbackup.features.switch.switch import SwitchPlan, SwitchReport, plan, switch
+from zbackup.features.switch.switch import undo as go_back
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import UsageError
 
 HELP = """Let a recovered clone take production's place.
@@ -23,6 +23,9 @@ and --undo brings back what was. How the server is stopped and started is config
 
 The instance has to be named once more: with --confirm, or when you are asked. When it fails before the server
 was started, all is put back. Cut short, it is finished by the same command, or undone with --undo.
+
+While replicas follow that have transactions which the clone lacks, nothing is changed, and they are named
+(9): the same GTIDs or sequence numbers would exist twice. Stop them, or go on with --replicas-ahead.
 
 \b
 zbackup restore shop --to "yesterday 10:02" --name good     look at it, then
@@ -59,6 +62,12 @@ def command(
     *,
     undo: Annotated[bool, typer.Option("--undo", help="Bring back what was production before.")] = False,
     confirm: Confirm = "",
+    replicas_ahead: Annotated[
+        bool,
+        typer.Option(
+            "--replicas-ahead", help="Go on though replicas have transactions that the clone lacks."
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be done, change nothing.")
     ] = False,
@@ -74,12 +83,9 @@ def command(
         return
     _require_confirmed(instance, confirm)
     with on_one(options, "switch", instance) as ctx:
-        report = _act(ctx, clone, back=undo)
+        act = go_back if undo else switch
+        report = act(ctx, clone, accept_ahead=replicas_ahead)
     emit(options, "switch", {"dry_run": False, **_shape(report)}, lambda: _text(report))
-
-
-def _act(ctx: Context, clone: str, *, back: bool) -> SwitchReport:
-    return undo(ctx, clone) if back else switch(ctx, clone)
 
 
 def _require_confirmed(instance: str, confirm: str) -> None:
@@ -99,6 +105,7 @@ def _plan_shape(found: SwitchPlan) -> dict[str, Any]:
         "renames": [{"dataset": old, "to": new} for old, new in found.renames],
         "stop": list(found.service.stop),
         "start": list(found.service.start),
+        "replicas_ahead": list(found.ahead),
     }
 
 
@@ -115,9 +122,10 @@ def _shape(report: SwitchReport) -> dict[str, Any]:
 
 def _plan_text(found: SwitchPlan) -> str:
     rows = [
-        ["stop", shlex.join(found.service.stop)],
+        ["stop", command_line(*found.service.stop)],
         *(["rename", f"{old} to {new}"] for old, new in found.renames),
-        ["start", shlex.join(found.service.start)],
+        ["start", command_line(*found.service.start)],
+        *(["ahead", f"{name}: needs --replicas-ahead, and is to be made again"] for name in found.ahead),
     ]
     return tables.aligned(rows)
 
@@ -132,5 +140,6 @@ def _text(report: SwitchReport) -> str:
     said += [f"  backup     {report.backup}"] if report.backup else []
     said += [f"  note       {remark}" for remark in report.remarks]
     if report.outcome == "switched":
-        said.append(f"  to undo    zbackup switch {instance} --undo --confirm {instance}")
+        back = command_line("zbackup", "switch", instance, "--undo", "--confirm", instance)
+        said.append(f"  to undo    {back}")
     return "\n".join(said)

@@ -1,5 +1,6 @@
 """Find out what a switch needs to know before anything is changed: clone, datasets, and what forbids it."""
 
+import shlex
 from collections.abc import Sequence
 from datetime import UTC
 from pathlib import Path
@@ -12,9 +13,11 @@ from zbackup.jobs.clones.fetched_datasets import fetched_guids
 from zbackup.jobs.clones.lifecycle import require_ready
 from zbackup.jobs.context import Context
 from zbackup.model.clone import Clone
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import NotFound, Refused
 from zbackup.model.record import Record
 from zbackup.model.recovery import OUTSIDE
+from zbackup.model.server import ServerFacts
 from zbackup.model.snapshot import Dataset
 from zbackup.model.switch import Switch
 from zbackup.plan.clones.clone_name import copy_name
@@ -23,6 +26,8 @@ from zbackup.proc.mounts import is_below
 from zbackup.proc.open_files import processes_in, told
 
 HALF_DONE = ("switching", "undoing")
+MOST_NAMED = 5
+"""Replicas that a message names."""
 
 
 def find(ctx: Context, name: str) -> Clone:
@@ -40,7 +45,8 @@ def _bound_to_copies(ctx: Context, clone: Clone, address: str) -> Refused:
     """ZFS renames nothing across pools, and production must not depend on what lies at a destination."""
     pool = address.partition("/")[0]
     there = (t.name for t in ctx.destinations if t.adapter.here.partition("/")[0] == pool)
-    again = f"zbackup restore {ctx.instance} --from {next(there, 'DESTINATION')} --to {clone.target}"
+    source = next(there, "DESTINATION")
+    again = command_line("zbackup", "restore", ctx.instance, "--from", source, "--to", clone.target)
     return Refused(
         f"{clone.name} runs on copies at a destination, on the pool {pool}, and cannot leave them: fetch "
         f"them ({again}), then switch to that"
@@ -107,6 +113,26 @@ def _in_the_way(place: Path) -> str:
         return str(refused)
 
 
+def replicas_ahead(ctx: Context, facts: ServerFacts | None, reached: str) -> tuple[str, ...]:
+    """The replicas that follow production now, if that has written anything behind what was `reached`; none
+    where it does not answer."""
+    if facts is None or (reached and reached in (facts.gtid, facts.position)):
+        return ()
+    return ctx.engine.replicas()
+
+
+def require_no_replicas_ahead(ctx: Context, facts: ServerFacts | None, reached: str) -> None:
+    """Raise Refused while replicas have what the server will lack: it gives the same numbers to others."""
+    if ahead := replicas_ahead(ctx, facts, reached):
+        what = "Oplog entries" if ctx.engine_name == "mongodb" else "GTIDs or sequence numbers"
+        more = f" and {len(ahead) - MOST_NAMED} more" if ahead[MOST_NAMED:] else ""
+        raise Refused(
+            f"servers that follow {ctx.instance} have transactions that are not in what takes its place: "
+            f"{', '.join(ahead[:MOST_NAMED])}{more}. {what} would exist twice, with different content: stop "
+            "them, and make them again from a backup afterwards; or repeat this command with --replicas-ahead"
+        )
+
+
 def newest(ctx: Context) -> str:
     found = switches(ctx.zfs, ctx.clones, ctx.instance)
     known = [c for c in found if c.state in ("switched", *HALF_DONE)]
@@ -133,7 +159,7 @@ def intend(ctx: Context, clone: Clone) -> Switch:
     record = clone_datasets.record_of(ctx, clone)
     parts = _parts(ctx, clone, record)
     names = [part_name(ctx, clone, part.number) for part in parts]
-    _require_movable(ctx, [*(m.dataset.name for m in members), *names])
+    _require_movable(ctx, clone, [*(m.dataset.name for m in members), *names])
     originals = formerly(others, ctx.clones) | _of_fetched(ctx, clone, parts, record)
     made = plan_switch(ctx.datasets, members, parts, originals, ctx.clock.now().astimezone(UTC))
     if taken := [a for r in made.roots if ctx.zfs.exists(a := made.aside(r))]:
@@ -187,12 +213,33 @@ def _of_fetched(ctx: Context, clone: Clone, parts: Sequence[CloneDataset], recor
     return {p.owner.name: names[p.number] for p in parts if p.owner.name.startswith(below)}
 
 
-def _require_movable(ctx: Context, names: Sequence[str]) -> None:
-    """An encrypted dataset cannot be moved away from the one that its key is loaded for."""
-    for name in names:
-        (key,) = ctx.zfs.values(name, "encryptionroot")
-        if key not in ("", "-") and not all(n.startswith(f"{key}/") for n in (ctx.clones, *ctx.datasets)):
-            raise Refused(
-                f"{name} has the encryption root {key}, and ZFS moves no dataset out of its encryption "
-                f"root: a switch needs production and the clones below one encryption root"
-            )
+def _require_movable(ctx: Context, clone: Clone, names: Sequence[str]) -> None:
+    """An encrypted dataset cannot be moved away from the one that its key is loaded for.
+
+    What was fetched has a key of its own, and can be given that of where it lies: nothing more is received
+    there.
+    """
+    roots = {name: ctx.zfs.values(name, "encryptionroot")[0] for name in names}
+    stuck = {name: root for name, root in roots.items() if root not in ("", "-") and not _spans(ctx, root)}
+    if not stuck:
+        return
+    name, key = next(iter(stuck.items()))
+    fetched = f"{ctx.clones}/{copy_name(clone.name)}/"
+    here = ctx.zfs.values(ctx.clones, "encryptionroot")[0]
+    if _spans(ctx, here) and all(root.startswith(fetched) for root in stuck.values()):
+        orders = " && ".join(
+            f"zfs change-key -i {shlex.quote(root)}" for root in dict.fromkeys(stuck.values())
+        )
+        raise Refused(
+            f"{name} was fetched, and has a key of its own: ZFS does not move it to production's place below "
+            f"{here}. Give it the key of {here}, then run the same command again:\n{orders}"
+        )
+    raise Refused(
+        f"{name} has the encryption root {key}, and ZFS moves no dataset out of its encryption "
+        f"root: a switch needs production and the clones below one encryption root"
+    )
+
+
+def _spans(ctx: Context, root: str) -> bool:
+    """Tell whether production and the clones lie below this encryption root."""
+    return all(name.startswith(f"{root}/") for name in (ctx.clones, *ctx.datasets))

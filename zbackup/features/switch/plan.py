@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import Refused
 from zbackup.model.snapshot import Dataset
 from zbackup.model.switch import Coming, Leaving, Switch
@@ -123,8 +124,8 @@ def _require_renamable(members: Sequence[Member], roots: Sequence[str]) -> None:
             raise Refused(f"{name} is a pool's own file system, which cannot be renamed: switch by hand")
         if member.path in ("legacy", "none") and member.dataset.mountpoint:
             raise Refused(
-                f"{name} is mounted by /etc/fstab or by hand, which zbackup cannot change: zfs set "
-                f"mountpoint={member.dataset.mountpoint} {name}"
+                f"{name} is mounted by /etc/fstab or by hand, which zbackup cannot change: "
+                + command_line("zfs", "set", f"mountpoint={member.dataset.mountpoint}", name)
             )
 
 

@@ -4,7 +4,6 @@ So whoever comes after a run that was killed anywhere just goes on, in either di
 and nothing is rolled back: datasets are renamed, and snapshots change hands (`zfs promote`).
 """
 
-import shlex
 from collections.abc import Mapping, Sequence
 
 from zbackup.catalog.switched import formerly, switches
@@ -13,6 +12,7 @@ from zbackup.jobs.clones.claim import CLONE_PROPERTIES
 from zbackup.jobs.clones.clone_datasets import PART
 from zbackup.jobs.context import Context
 from zbackup.model.clone import Clone
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import CommandFailed, Refused
 from zbackup.model.event_log import log
 from zbackup.model.shipped import SHIPPED
@@ -164,7 +164,7 @@ def _rename(ctx: Context, guid: int, old: str, new: str) -> None:
     if dataset.name == new:
         return
     if dataset.name != old:
-        back = shlex.join(("zfs", "rename", "-u", dataset.name, new))
+        back = command_line("zfs", "rename", "-u", dataset.name, new)
         raise Refused(f"{old} was renamed meanwhile: {back}, then run the same command again")
     ctx.zfs.rename(dataset, new)
     log.info("switch.renamed", dataset=old, to=new)

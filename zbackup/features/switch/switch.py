@@ -16,7 +16,9 @@ from zbackup.features.switch.inspect import (
     intend,
     intent_of,
     newest,
+    replicas_ahead,
     require_free_mountpoints,
+    require_no_replicas_ahead,
     require_unread,
 )
 from zbackup.features.switch.service import inspect, service_of, start, stop
@@ -36,6 +38,7 @@ from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.lifecycle import working_on
 from zbackup.jobs.context import Context
 from zbackup.model.clone import Clone
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import DatabaseError, Refused, ZbackupError
 from zbackup.model.event_log import log
 from zbackup.model.long_value import CHUNK
@@ -46,11 +49,13 @@ from zbackup.model.switch import Outcome, Service, Switch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchPlan:
-    """The plan of a switch: the renames, from one dataset's name to another's, in this order."""
+    """The plan of a switch: the renames, from one dataset's name to another's, in this order. `ahead` are the
+    replicas that have what the clone lacks."""
 
     clone: Clone
     renames: tuple[tuple[str, str], ...]
     service: Service
+    ahead: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,14 +76,16 @@ def plan(ctx: Context, name: str) -> SwitchPlan:
     switch = clone.switch if clone.state in HALF_DONE and clone.switch else intend(ctx, clone)
     require_unread(ctx, all_of(switch))
     require_free_mountpoints(ctx, clone, switch)
-    inspect(ctx)
+    facts = inspect(ctx)
+    ahead = () if clone.state in HALF_DONE else replicas_ahead(ctx, facts, clone.reached)
     renames = [(root, switch.aside(root)) for root in switch.roots]
     renames += [(part_name(ctx, clone, each.number), each.name) for each in switch.coming]
-    return SwitchPlan(clone=clone, renames=tuple(renames), service=service_of(ctx))
+    return SwitchPlan(clone=clone, renames=tuple(renames), service=service_of(ctx), ahead=ahead)
 
 
-def switch(ctx: Context, name: str) -> SwitchReport:
-    """Let the clone take production's place; one that was cut short is finished.
+def switch(ctx: Context, name: str, *, accept_ahead: bool = False) -> SwitchReport:
+    """Let the clone take production's place; one that was cut short is finished. `accept_ahead`: replicas may
+    have what the clone lacks.
 
     Raise NotFound, ConfigError or Refused before anything is changed. When it fails before the server was
     started, production is as it was. When the server does not start or answer, it is left for a look.
@@ -94,6 +101,8 @@ def switch(ctx: Context, name: str) -> SwitchReport:
             clone_datasets.open_again(ctx, clone)
         require_free_mountpoints(ctx, clone, intent)
         facts = inspect(ctx)
+        if clone.state not in HALF_DONE and not accept_ahead:
+            require_no_replicas_ahead(ctx, facts, clone.reached)
         clone = replace(clone, state="switching", stopped=True, switch=intent)
         _write_intent(ctx, clone)
         try:
@@ -110,8 +119,9 @@ def switch(ctx: Context, name: str) -> SwitchReport:
     return _with_backup(ctx, SwitchReport(clone=clone, outcome="switched", aside=aside, remarks=remarks))
 
 
-def undo(ctx: Context, name: str = "") -> SwitchReport:
+def undo(ctx: Context, name: str = "", *, accept_ahead: bool = False) -> SwitchReport:
     """Bring back what was production before the newest switch (or the one to the clone `name`).
+    `accept_ahead`: replicas may have what was written since.
 
     Also of a switch that was cut short. What was written since stays in the clone, and the backups taken
     since stay in the catalogue. Raise NotFound, ConfigError, or Refused before anything is changed.
@@ -126,6 +136,8 @@ def undo(ctx: Context, name: str = "") -> SwitchReport:
         if clone.state == "switched":
             require_settled(switches(ctx.zfs, ctx.clones, ctx.instance))
             require_in_place(ctx, intent)
+            if not accept_ahead:
+                require_no_replicas_ahead(ctx, facts, "")
         require_unread(ctx, all_of(intent))
         half_done, clone = clone.state == "switching", replace(clone, state="undoing")
         clone_datasets.describe(ctx, clone)
@@ -183,9 +195,9 @@ def _go_back(ctx: Context, clone: Clone, failure: ZbackupError | KeyboardInterru
         start(ctx)
         clone_datasets.describe(ctx, replace(clone, state="ready"))
     except ZbackupError as second:
+        again = command_line("zbackup", "switch", ctx.instance, clone.name, "--undo")
         raise ZbackupError(
-            f"{why}. Going back failed, too: {second}. When that is put right: zbackup switch "
-            f"{ctx.instance} {clone.name} --undo"
+            f"{why}. Going back failed, too: {second}. When that is put right: {again}"
         ) from second
     ctx.progress.note(f"{ctx.instance} is as it was, and runs")
 
@@ -194,8 +206,8 @@ def _start(ctx: Context, clone: Clone) -> str:
     try:
         return start(ctx)
     except ZbackupError as failure:
-        again = f"zbackup switch {ctx.instance} {clone.name}"
-        back = f"{again} --undo"
+        again = command_line("zbackup", "switch", ctx.instance, clone.name)
+        back = command_line("zbackup", "switch", ctx.instance, clone.name, "--undo")
         if clone.state == "undoing":
             again, back = back, again
         raise DatabaseError(

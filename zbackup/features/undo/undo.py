@@ -4,7 +4,6 @@ It goes by the log's row images. Where these are not whole, and of MongoDB, whos
 clone that is restored to just before the transaction tells the rest.
 """
 
-import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast
@@ -18,6 +17,7 @@ from zbackup.jobs.restore.known_logs import known_logs
 from zbackup.jobs.restore.locate_transaction import locate
 from zbackup.jobs.restore.search_log import require_all_read, search_behind
 from zbackup.model.backup import BackupFiles
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import NotRecoverable, Refused
 from zbackup.model.event_log import log
 from zbackup.model.log import ClusterTime, Transaction
@@ -89,11 +89,12 @@ def undo(
     try:
         report = _whole(ctx, work)
     except ImagesIncomplete as why:
-        tables = " ".join(f"--table {shlex.quote(str(each))}" for each in why.tables)
+        tables = [word for table in why.tables for word in ("--table", table)]
         option = "--to-timestamp" if isinstance(name, ClusterTime) else "--before"
+        what = (option, name, *tables, "--missing", "--changed")
         raise Refused(
-            f"{why}: zbackup restore {ctx.instance} {option} {name} {tables} --missing --changed puts back "
-            "all that differs from then"
+            f"{why}: {command_line('zbackup', 'restore', ctx.instance, *what)} puts back all that differs "
+            "from then"
         ) from why
     log.info("undo.finished", transaction=str(name), left=report.left, dry_run=options.dry_run)
     return report

@@ -19,6 +19,7 @@ from zbackup.jobs.archive.writer import free_epoch, taken, writer_of
 from zbackup.jobs.context import Context, ShipDestination, live_files
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, server_key
 from zbackup.model.backup import Backup, BackupFiles
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import NotFound, Refused, VerificationFailed, ZbackupError
 from zbackup.model.event_log import log
 from zbackup.model.log import position_of
@@ -317,13 +318,14 @@ def _subject(ctx: Context, destination: ShipDestination, now: float) -> _Subject
         _require_readable(ctx, catalog)
         raise NotFound(
             f"{ctx.instance} has no backup yet that says which log is its own: "
-            f"zbackup snapshot {ctx.instance}"
+            + command_line("zbackup", "snapshot", ctx.instance)
         )
     newest = max(holders, key=lambda b: b.createtxg)
     if broken := first_break(newest, None, [b for b in catalog.backups if b.lost_parts]):
         raise Refused(
             f"the log of {ctx.instance} cannot be archived beyond {newest.name}, because it may hold two "
-            f"histories: {broken.log_break}. Take a new backup: zbackup snapshot {ctx.instance}"
+            f"histories: {broken.log_break}. Take a new backup: "
+            + command_line("zbackup", "snapshot", ctx.instance)
         )
     live = BackupFiles(newest.record, live_files(catalog.datasets))
     restart = _restart(holders, newest)

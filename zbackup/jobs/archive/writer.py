@@ -11,6 +11,7 @@ from typing import Final
 from zbackup.destinations.base import Archiving
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.model.archive import WRITER
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import Refused, Taken
 from zbackup.model.record import PREFIX
 from zbackup.proc.lock import exclusive
@@ -45,5 +46,5 @@ def taken(ctx: Context, destination: ShipDestination, epoch: int) -> Taken:
     return Taken(
         f"the log archive of {ctx.instance} at {destination.adapter.address} is another host's (epoch "
         f"{epoch}), which may still write to it: when that host is gone, or should not archive there, "
-        f"zbackup archive {ctx.instance} --take-over begins a new epoch for this one"
+        f"{command_line('zbackup', 'archive', ctx.instance, '--take-over')} begins a new epoch for this one"
     )

@@ -10,12 +10,21 @@ from zbackup.jobs.backup.complete_record import NON_TRANSACTIONAL, discard, fini
 from zbackup.jobs.backup.prune import drop_replaced_logs
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
-from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed, ZbackupError
+from zbackup.model.errors import (
+    NoRoomForSnapshot,
+    NotRecoverable,
+    PoolFull,
+    Refused,
+    VerificationFailed,
+    ZbackupError,
+)
 from zbackup.model.event_log import log
 from zbackup.model.moment import end_after
 from zbackup.model.record import KEEP_UNTIL, LABEL, Record, readable_properties
 from zbackup.model.server import LockChoice, ServerFacts
 from zbackup.plan.health.placement import Members, require_one_snapshot_covers
+from zbackup.plan.health.pool_space import too_reserved
+from zbackup.zfs.facts import ZfsFacts
 
 # Without a lock nobody waits for the snapshot, so it may take as long as a busy pool needs.
 UNLOCKED_LIMIT_S = 600.0
@@ -55,6 +64,7 @@ class SnapshotPlan:
 def plan_snapshot(ctx: Context, options: SnapshotOptions = AS_SCHEDULED) -> SnapshotPlan:
     """Look and decide, and change nothing. Raises what `snapshot` would raise before it begins."""
     _, _, plan = _inspect(ctx, ctx.catalog(), options)
+    _require_room(ctx, plan.members)
     return plan
 
 
@@ -71,7 +81,11 @@ def snapshot(ctx: Context, options: SnapshotOptions = AS_SCHEDULED) -> SnapshotR
         before = finish_all(ctx, catalog.all_datasets, catalog.backups)
         facts, draft, plan = _inspect(ctx, catalog, options)
         ctx.progress.phase("taking the snapshot", f"lock {plan.lock.kind}: {plan.lock.reason}")
-        backup = _take(ctx, facts, draft, plan)
+        try:
+            backup = _take(ctx, facts, draft, plan)
+        except PoolFull:
+            _require_room(ctx, plan.members)
+            raise
         try:
             backup = finish(ctx, backup, catalog.all_datasets, before)
         except (VerificationFailed, NotRecoverable, Refused, OSError):
@@ -89,6 +103,12 @@ def snapshot(ctx: Context, options: SnapshotOptions = AS_SCHEDULED) -> SnapshotR
         )
         drop_replaced_logs(ctx, (*before, backup))
         return SnapshotReport(backup=backup, lock=plan.lock, warnings=plan.warnings)
+
+
+def _require_room(ctx: Context, members: Members) -> None:
+    """Raise NoRoomForSnapshot where a refreservation is why ZFS takes none."""
+    if found := too_reserved(ZfsFacts(ctx.zfs.runner).settings([name for name, _ in members])):
+        raise NoRoomForSnapshot(f"{found.text}:\n{found.fix}")
 
 
 def _inspect(

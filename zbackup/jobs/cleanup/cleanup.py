@@ -14,6 +14,7 @@ from zbackup.jobs.clones.lifecycle import start, working_on
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import Refused, Taken, UsageError, ZbackupError
 from zbackup.model.event_log import log
 from zbackup.model.shipping import holder_of
@@ -120,7 +121,7 @@ def _is_leftover(ctx: Context, clone: Clone, dataset: Dataset) -> bool:
         return clone.state == "building"
     # What was fetched for hours is not thrown away: the same restore goes on from it, but for a drill's, of
     # which the next wants another backup.
-    drills = {copy_name(name) for name in drill_names(ctx.instance)}
+    drills = {copy_name(name) for name in drill_names(clone.instance)}
     fetched = bool(fetched_guids(ctx, dataset.name)) and clone.name not in drills
     return not fetched and not clone_datasets.may_be_there(ctx, recovery_of(clone.name))
 
@@ -148,7 +149,7 @@ def _forgotten_holds(ctx: Context, catalog: Catalog) -> list[str]:
     found = ctx.zfs.holds(held)
     return [
         f"{snapshot} is held by {tag}, a destination that is not configured any more: "
-        f"zbackup release {ctx.instance} --stale"
+        + command_line("zbackup", "release", ctx.instance, "--stale")
         for snapshot in held
         for tag in found.get(snapshot.guid, ())
         if tag not in tags and (who := holder_of(tag)) and who.instance == ctx.instance

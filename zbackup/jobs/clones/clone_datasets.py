@@ -7,10 +7,10 @@
 import contextlib
 import json
 import os
-import shlex
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from zbackup.catalog.local import read_clones
 from zbackup.jobs.clones.claim import CLONE_PROPERTIES, announce
@@ -24,6 +24,7 @@ from zbackup.model.record import PREFIX, Record, from_properties, to_properties
 from zbackup.model.recovery import Files, process_note
 from zbackup.model.relocation import Relocation
 from zbackup.model.snapshot import Dataset, Snapshot
+from zbackup.plan.health.promoted import give_back, what_happened
 from zbackup.proc import secure_files
 from zbackup.proc.detached import Process
 
@@ -32,6 +33,8 @@ SNAPSHOT = "zbackup:clone_snapshot"
 FRESH = "fresh-"
 ORIGIN = "zbackup-origin"
 """The snapshot of a clone of a moment as it was handed over: what it is reset to."""
+SECOND, SECOND_ORIGIN = "second", "zbackup-second"
+"""In a clone's own dataset: see second_clone, and the snapshot that it is made of."""
 RECORD = "record.json"
 STOP_LIMIT_S = 120.0
 
@@ -180,7 +183,8 @@ def destroy(ctx: Context, clone: Clone, container: Dataset) -> None:
     if clone.kind == "dev" and clone.state != "building":
         # It is shown until its last dataset is gone, and never started again.
         describe(ctx, replace(clone, state="destroying"))
-    kill_server(ctx, clone.name)
+    for name in (second_run(ctx, clone.name).name, clone.name):
+        kill_server(ctx, name)
     if clone.kind == "copy":
         abort_partials(ctx, datasets[1:])
         # What had arrived in part, with nothing before it, goes with that.
@@ -199,13 +203,41 @@ def destroy(ctx: Context, clone: Clone, container: Dataset) -> None:
         ctx.zfs.destroy_filesystem(dataset)
     if INTENT + clone.name in ctx.zfs.user_properties(ctx.clones).get(ctx.clones, {}):
         ctx.zfs.clear_property(ctx.clones, INTENT + clone.name)
-    secure_files.remove_tree(ctx.run_dir / clone.name)
-    # Both are root's, and harmless: the daemon leaves them.
+    for run in (second_run(ctx, clone.name), ctx.run_dir / clone.name):
+        _remove_run(run)
+    # Root's, and harmless: the daemon leaves it.
     with contextlib.suppress(PermissionError):
-        secure_files.unlink(process_note(ctx.run_dir / clone.name))
         # ZFS leaves the mountpoint behind when it could not tell that it had made it.
         secure_files.remove_empty(ctx.mountpoint / clone.name)
     log.info("clone.destroyed", clone=clone.name)
+
+
+def _remove_run(run: Path) -> None:
+    """Remove what is in the run directory of a server that is gone, and what was noted of it."""
+    secure_files.remove_tree(run)
+    # Root's, and harmless: the daemon leaves it.
+    with contextlib.suppress(PermissionError):
+        secure_files.unlink(process_note(run))
+
+
+def second_run(ctx: Context, name: str) -> Path:
+    """The run directory of a clone's second clone. No clone of a user's can be called so."""
+    return ctx.run_dir / f"{name}.{SECOND}"
+
+
+def destroy_second(ctx: Context, clone: Clone) -> None:
+    """Destroy what there is of a clone's second clone. Raise Refused when it is not the clone's own."""
+    run, home = second_run(ctx, clone.name), f"{ctx.clones}/{clone.name}/{SECOND}"
+    kill_server(ctx, run.name)
+    datasets = ctx.zfs.filesystems(f"{ctx.clones}/{clone.name}")
+    second = [d for d in datasets if d.name == home or d.name.startswith(f"{home}/")]
+    require_parts(ctx, clone, second)
+    for dataset in sorted(second, key=lambda d: d.name, reverse=True):
+        ctx.zfs.destroy_filesystem(dataset)
+    for snapshot in ctx.zfs.snapshots_below(f"{ctx.clones}/{clone.name}"):
+        if snapshot.name == SECOND_ORIGIN and dict(snapshot.properties).get(SNAPSHOT) == clone.id:
+            ctx.zfs.destroy_snapshot(snapshot)
+    _remove_run(run)
 
 
 def _require_own(ctx: Context, clone: Clone, datasets: Sequence[Dataset]) -> list[Snapshot]:
@@ -215,11 +247,8 @@ def _require_own(ctx: Context, clone: Clone, datasets: Sequence[Dataset]) -> lis
     own = [s for s in snapshots if dict(s.properties).get(SNAPSHOT) == clone.id or str(s.guid) in fetched]
     if children := sorted({_owner(ctx, c) for s in own for c in s.clones} - {clone.name}):
         raise Refused(f"the clone {clone.name} has children: destroy {', '.join(children)} first")
-    if backups := [str(s) for s in snapshots if s not in own and PREFIX + "backup" in dict(s.properties)]:
-        raise Refused(
-            f"the clone {clone.name} was in production's place, and holds backups of that time. When nobody "
-            f"needs them any more: {' && '.join(f'zfs destroy {shlex.quote(each)}' for each in backups)}"
-        )
+    if backups := [s for s in snapshots if s not in own and PREFIX + "backup" in dict(s.properties)]:
+        raise _holds_backups(ctx, clone, backups)
     foreign = _foreign(ctx, clone, datasets[1:])
     foreign += ctx.zfs.volumes(datasets[0].name)
     foreign += [str(s) for s in snapshots if s not in own]
@@ -229,6 +258,17 @@ def _require_own(ctx: Context, clone: Clone, datasets: Sequence[Dataset]) -> lis
             f"Destroy or move that first"
         )
     return own
+
+
+def _holds_backups(ctx: Context, clone: Clone, backups: Sequence[Snapshot]) -> Refused:
+    """The error for a clone that has backups: no message tells how to destroy those."""
+    moved = [(c, str(s)) for s in backups for c in s.clones if not c.startswith(f"{ctx.clones}/")]
+    if moved:
+        return Refused(f"{what_happened(moved)}. First give them back: {give_back(moved)}")
+    return Refused(
+        f"the clone {clone.name} was in production's place, and holds backups of that time "
+        f"({len(backups)} snapshots, such as {backups[0]}): destroy it when zbackup prune has removed them"
+    )
 
 
 def require_unused(ctx: Context, clone: Clone, names: Sequence[str]) -> None:
@@ -271,4 +311,4 @@ def _is_part(clone: Clone, origins: Mapping[str, str], name: str) -> bool:
     """
     if not name.rpartition("/")[2].removeprefix(FRESH).isdecimal():
         return False
-    return clone.kind == "copy" or origins[name].rpartition("@")[2] in (clone.backup, ORIGIN)
+    return clone.kind == "copy" or origins[name].rpartition("@")[2] in (clone.backup, ORIGIN, SECOND_ORIGIN)

@@ -13,6 +13,7 @@ from zbackup.jobs.clones.provision import password_file, serving
 from zbackup.jobs.context import Context
 from zbackup.model.clone import Clone
 from zbackup.model.cloning import Login
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import DatasetNotFound, NotFound, Refused
 from zbackup.model.snapshot import Dataset
 from zbackup.plan.clones.clone_name import copy_name, recovery_of
@@ -92,15 +93,23 @@ def require_ready(clone: Clone) -> None:
     match clone.state:
         case "resetting":
             raise Refused(
-                f"the clone {clone.name} is half reset: finish it (zbackup clone reset {clone.name})"
+                f"the clone {clone.name} is half reset: finish it ("
+                f"{command_line('zbackup', 'clone', 'reset', clone.name)})"
             )
         case "promoting":
-            raise Refused(f"the clone {clone.name} is half copied: zbackup clone promote {clone.name}")
+            raise Refused(
+                f"the clone {clone.name} is half copied: "
+                f"{command_line('zbackup', 'clone', 'promote', clone.name)}"
+            )
         case "destroying":
-            raise Refused(f"the clone {clone.name} is half destroyed: zbackup clone destroy {clone.name}")
+            raise Refused(
+                f"the clone {clone.name} is half destroyed: "
+                f"{command_line('zbackup', 'clone', 'destroy', clone.name)}"
+            )
         case "building" | "failed":
             raise Refused(
-                f"the clone {clone.name} was never finished: destroy it (zbackup clone destroy {clone.name})"
+                f"the clone {clone.name} was never finished: destroy it ("
+                f"{command_line('zbackup', 'clone', 'destroy', clone.name)})"
             )
         case "switching" | "undoing" | "switched":
             raise Refused(f"the clone {clone.name} {_SWITCHED[clone.state]}")
@@ -140,7 +149,8 @@ def destroy(contexts: Sequence[Context], name: str) -> Clone:
         clone, dataset = find_again(ctx, name)
         if judge(clone, ctx.clock.now(), timedelta(0)) == "protected":
             raise Refused(
-                f"{name} is protected until {clone.protected}: zbackup clone protect {name} --until now"
+                f"{name} is protected until {clone.protected}: "
+                f"{command_line('zbackup', 'clone', 'protect', name, '--until', 'now')}"
             )
         _require_no_switch(ctx, clone)
         fetched = clone_datasets.find_clone(ctx, copy_name(name))
@@ -201,7 +211,9 @@ def way_in(contexts: Sequence[Context], name: str) -> WayIn:
     ctx, clone, _ = find(contexts, name)
     require_ready(clone)
     if not clone.port:
-        raise Refused(f"the clone {name} has no port; its socket: zbackup clone show {name}")
+        raise Refused(
+            f"the clone {name} has no port; its socket: {command_line('zbackup', 'clone', 'show', name)}"
+        )
     file = password_file(ctx, name)
     try:
         login = Login(clone.login, secure_files.read_text(file).strip()) if clone.login else None

@@ -12,6 +12,7 @@ from zbackup.jobs.clones.lifecycle import destroy, working_on
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.clone import Clone
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import DatasetBusy, NotFound, Refused, ZbackupError
 from zbackup.model.event_log import log
 from zbackup.model.recovery import Files
@@ -142,7 +143,10 @@ def take_away(ctx: Context, clone: Clone, *, keep: bool) -> None:
         if found and found[0].id == clone.id:
             clone_datasets.destroy(ctx, *found)
     except ZbackupError as failure:
-        ctx.progress.note(f"{dataset} is left: {failure}. Remove it: zbackup clone destroy {clone.name}")
+        ctx.progress.note(
+            f"{dataset} is left: {failure}. Remove it: "
+            f"{command_line('zbackup', 'clone', 'destroy', clone.name)}"
+        )
 
 
 def _give_up(ctx: Context, clone: Clone) -> None:

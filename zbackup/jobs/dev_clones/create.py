@@ -27,6 +27,7 @@ from zbackup.jobs.restore.options import Finish, RestoreOptions
 from zbackup.jobs.restore.restore import plan_restore, restore
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import ConfigError, NotFound, Refused, Taken, UsageError
 from zbackup.model.event_log import log
 from zbackup.model.moment import Moment, end_after
@@ -320,4 +321,6 @@ def _clear(ctx: Context, name: str) -> Clones | None:
 
 
 def _taken(dataset: str, name: str) -> Taken:
-    return Taken(f"{dataset} exists: choose another --name, or zbackup clone destroy {name}")
+    return Taken(
+        f"{dataset} exists: choose another --name, or {command_line('zbackup', 'clone', 'destroy', name)}"
+    )

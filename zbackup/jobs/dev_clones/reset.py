@@ -14,6 +14,7 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.dev_clones.snapshot import source
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import NotFound, Refused
 from zbackup.model.event_log import log
 from zbackup.plan.clones.choose_backup import choose_backup
@@ -84,7 +85,8 @@ def _replace(ctx: Context, clone: Clone, *, latest: bool, parts: int) -> Clone:
 def _require_possible(ctx: Context, clone: Clone, *, latest: bool, parts: int) -> None:
     if clone.kind != "dev" or clone.state in ("building", "promoting", "destroying"):
         raise Refused(
-            f"{clone.name} cannot be reset: it is no finished dev clone (zbackup clone show {clone.name})"
+            f"{clone.name} cannot be reset: it is no finished dev clone ("
+            f"{command_line('zbackup', 'clone', 'show', clone.name)})"
         )
     if clone.replayed and not latest and not has_beginning(ctx, clone, parts):
         raise Refused(

@@ -11,8 +11,13 @@ from zbackup.jobs.clones.fetched_datasets import fetched_guids
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.restore.fetch import announced, mounted, of_parts
 from zbackup.model.backup import Backup
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import Refused, Taken, ZbackupError
+from zbackup.model.snapshot import Snapshot
 from zbackup.plan.clones.clone_name import copy_name
+from zbackup.proc.pipeline import Command
+from zbackup.zfs.stream_content import opens
+from zbackup.zfs.streams import content_argv, failure_of, wrong_key_text
 
 SNAPSHOT_LIMIT_S = 60.0
 
@@ -40,7 +45,7 @@ def clone_at_destination(ctx: Context, name: str, base: Backup, source: Backup) 
         if fetched_guids(ctx, found[1].name):
             raise Taken(
                 f"{found[1].name} holds what was fetched for another restore: choose another --name, or "
-                f"zbackup clone destroy {copy_name(name)}"
+                f"{command_line('zbackup', 'clone', 'destroy', copy_name(name))}"
             )
         clone_datasets.destroy(ctx, *found)
     clone = announced(ctx, name, base, {})
@@ -76,15 +81,23 @@ def clean_up(ctx: Context, name: str) -> None:
     except ZbackupError as failure:
         ctx.progress.note(
             f"{ctx.clones}/{copy_name(name)} is left: {failure}. Remove it: "
-            f"zbackup clone destroy {copy_name(name)}"
+            f"{command_line('zbackup', 'clone', 'destroy', copy_name(name))}"
         )
 
 
 def _require_keys(ctx: Context, backups: tuple[Backup, ...]) -> None:
-    for dataset in dict.fromkeys(s.dataset for backup in backups for s in backup.snapshots):
+    for dataset, copy in {s.dataset: s for backup in backups for s in backup.snapshots}.items():
         status, root = ctx.zfs.values(dataset, "keystatus", "encryptionroot")
         if status == "unavailable":
             raise Refused(
-                f"{dataset} is encrypted and its key is not loaded: zfs load-key {root}, then give the same "
-                f"command again"
+                f"{dataset} is encrypted and its key is not loaded. Load it, then give the same command "
+                f"again:\n"
+                f"{command_line('zfs', 'load-key', root)}"
             )
+        if status == "available" and not opens(_plain(copy)):
+            raise Refused(wrong_key_text(dataset, root))
+
+
+def _plain(copy: Snapshot) -> Command:
+    argv = content_argv(str(copy), raw=False)
+    return Command(argv=argv, failure=lambda status, said: failure_of(argv, status, said))

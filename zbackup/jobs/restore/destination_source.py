@@ -1,6 +1,5 @@
 """Restore from the backups at a destination, on a host that may have nothing else of the instance."""
 
-import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from zbackup.jobs.restore.source import LATEST, Opened, as_it_is, labelled
 from zbackup.jobs.ship.archived import ArchivedCopies, archived_copies, require_readable_log
 from zbackup.jobs.ship.remote_holds import remote_holds
 from zbackup.model.backup import Backup, finished
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed, ZbackupError
 from zbackup.model.log import ClusterTime, position_of
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
@@ -61,7 +61,7 @@ class DestinationSource:
     def _list(self) -> str:
         """The command that shows its backups, for people."""
         where = ("--from", self.address) if self.address else ("--at", self.destination.name)
-        return shlex.join(("zbackup", "list", *where))
+        return command_line("zbackup", "list", *where)
 
     def context(self, ctx: Context) -> Context:
         """With the clones on the destination's pool, if in place. Raise Refused when that is not here."""
@@ -370,7 +370,7 @@ def _note_kept(ctx: Context, name: str) -> None:
     if kept:
         ctx.progress.note(
             f"what was fetched is kept in {ctx.clones}/{copy_name(name)}: the same command continues, "
-            f"zbackup clone destroy {copy_name(name)} removes it"
+            f"{command_line('zbackup', 'clone', 'destroy', copy_name(name))} removes it"
         )
 
 

@@ -19,11 +19,12 @@ from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
 from zbackup.model.begin_record import RECORD
 from zbackup.model.clone import Clone
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import CommandFailed, NotResumable, Refused, StreamRefused, VerificationFailed
 from zbackup.model.event_log import log
 from zbackup.model.snapshot import Dataset, Snapshot
 from zbackup.plan.clones.clone_name import copy_name
-from zbackup.plan.ship.accept_stream import require_copy
+from zbackup.plan.ship.accept_stream import require_copy, require_receivable
 from zbackup.proc.pipeline import Command, Head, Meter
 from zbackup.zfs.streams import ZfsStreams, failure_of, receive_argv
 
@@ -126,7 +127,7 @@ def _receive(ctx: Context, session: Session, clone: Clone, arriving: _Arriving, 
     receiver = Command(
         argv=argv,
         failure=lambda status, said: failure_of(argv, status, said),
-        head=Head(RECORD, lambda head: require_copy(head, copy.guid, base, str(copy))),
+        head=Head(RECORD, lambda head: _require_stream(ctx, head, part, copy, base)),
     )
     token, problem = streams.partial(part), ""
     try:
@@ -144,6 +145,13 @@ def _receive(ctx: Context, session: Session, clone: Clone, arriving: _Arriving, 
     log.info("fetch.received", snapshot=str(copy), dataset=part)
 
 
+def _require_stream(ctx: Context, head: bytes, part: str, copy: Snapshot, base: int | None) -> None:
+    require_copy(head, copy.guid, base, str(copy))
+    container = part.rpartition("/")[0]
+    if ctx.zfs.values(container, "encryption") != ("off",):
+        require_receivable(head, str(copy), container)
+
+
 def _is_here(ctx: Context, part: str, copy: Snapshot) -> bool:
     found = ctx.zfs.snapshot_named(f"{part}@{copy.name}")
     return found is not None and found.guid == copy.guid
@@ -154,16 +162,20 @@ def mounted(ctx: Context, container: str, members: int) -> tuple[Dataset, ...]:
     found = [d for d in ctx.zfs.filesystems(container) if d.name != container]
     if len(found) < members:
         raise VerificationFailed(f"only {len(found)} of {members} datasets arrived in {container}")
+    shut = []
     for dataset in found:
         try:
             ctx.zfs.mount(dataset.name)
         except CommandFailed as failure:
             if "key" not in failure.stderr:
                 raise
-            raise Refused(
-                f"{dataset.name} is encrypted and its key is not loaded: zfs load-key {dataset.name}, "
-                f"then give the same command again"
-            ) from failure
+            shut.append(dataset.name)
+    if shut:
+        orders = " && ".join(command_line("zfs", "load-key", name) for name in shut)
+        raise Refused(
+            f"{', '.join(shut)}: encrypted, and the key is not loaded. It is the one that the copy has at "
+            f"the destination. Load it, then give the same command again:\n{orders}"
+        )
     return tuple(d for d in ctx.zfs.filesystems(container) if d.name != container)
 
 

@@ -1,40 +1,53 @@
 """Find the last statement that dropped or emptied a table, and the target just before it."""
 
-import shlex
+from collections.abc import Collection
+from typing import Literal
 
 from zbackup.engines.log_search import ServerSearch
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.options import RestoreOptions
+from zbackup.jobs.restore.prove import has_table
 from zbackup.jobs.restore.search_log import require_all_read
 from zbackup.jobs.restore.source import Source
-from zbackup.model.errors import NotFound, UsageError, ZbackupError
-from zbackup.model.log import ClusterTime
+from zbackup.model.command_line import command_line
+from zbackup.model.errors import NotFound, Refused, UsageError, ZbackupError
+from zbackup.model.log import ClusterTime, position_of
 from zbackup.model.log_entry import Kind, LogEntry, LogFilter
 from zbackup.model.moment import local_text
+from zbackup.model.proof import ProofSubject
 from zbackup.model.table_name import EVERY_TABLE, TableName, parse_table, separated
 from zbackup.model.target import RestoreTarget
 from zbackup.model.transaction_name import parse_transaction
 from zbackup.plan.recovery.last_drop import LastDrop
+from zbackup.plan.recovery.proof import was_missed
 
 DEFINED: frozenset[Kind] = frozenset({"ddl", "drop", "truncate"})
 ANY: frozenset[Kind] = frozenset()
 
 
-def find_last_drop(ctx: Context, source: Source, typed: str, kind: Kind) -> LogEntry:
+def find_last_drop(
+    ctx: Context, source: Source, subject: ProofSubject, disproved: Collection[str] = ()
+) -> LogEntry:
     """The last transaction in the log that did this to a table when there was something to do it to.
 
-    `typed` is the table's name as people type it. The newest files are read first, and none behind the one
-    that tells. A later change of the table's definition is told of. Raise NotFound, naming the last other
-    change of the table's definition, when there is none; what require_all_read() raises when one may be where
-    the log could not be read, with the way out.
+    The newest files are read first, and none behind the one that tells. A later change of the table's
+    definition is told of. Nothing that was `disproved` counts (positions of transactions). Raise NotFound,
+    naming the last other change of the table's definition, when there is none; Refused where production shows
+    that a later one was missed; what require_all_read() raises when one may be where the log could not be
+    read, with the way out.
     """
-    name = parse_table(typed, ctx.engine_name)
-    if name.is_schema and not typed.strip().endswith(EVERY_TABLE):
-        raise UsageError(f'"{typed}" is no SCHEMA.TABLE, such as shop.orders')
-    table, look = str(name), shlex.join(("zbackup", "log", "--table", name.typed(ctx.engine_name)))
+    name, kind = subject.table, subject.kind
+    assert name and kind
+    table, look = (
+        str(name),
+        command_line("zbackup", "log", ctx.instance, "--table", name.typed(ctx.engine_name)),
+    )
     # An oplog has no drop of a collection that was not there: its documents need not be looked at.
     sure = isinstance(ctx.log_search, ServerSearch)
-    seen = _walk(ctx, source, LastDrop(table, kind, only_of_what_was_there=sure), DEFINED if sure else ANY)
+    seen = LastDrop(table, kind, only_of_what_was_there=sure, disproved=disproved)
+    _walk(ctx, source, seen, DEFINED if sure else ANY)
+    if seen.found is None and seen.view is not None:
+        return seen.view
     if seen.found is None:
         hint = ""
         if seen.defined is not None:
@@ -43,12 +56,38 @@ def find_last_drop(ctx: Context, source: Source, typed: str, kind: Kind) -> LogE
             entry, new = seen.renamed
             hint = f"; it got the name {new} {_words(ctx, entry)}: ask for that one, or restore --before it"
         raise NotFound(f"no {kind} of {table} is in the log{hint}: see {look}")
+    _require_none_missed(ctx, subject, seen, look)
     if seen.defined is not None and seen.defined != seen.found:
         ctx.progress.note(
             f"the definition of {table} was changed again after this {kind}, the last time "
             f"{_words(ctx, seen.defined)}: see {look}"
         )
+    view, found = seen.view, position_of(seen.found.transaction.start)
+    if view is not None and position_of(view.transaction.start) > found:
+        ctx.progress.note(f"a view or sequence {table} was dropped later, {_words(ctx, view)}")
     return seen.found
+
+
+def searched_for(ctx: Context, typed: str, kind: Literal["drop", "truncate"]) -> ProofSubject:
+    """The subject of a search for the last statement of a kind. Raise UsageError for what names no table."""
+    name = parse_table(typed, ctx.engine_name)
+    if name.is_schema and not typed.strip().endswith(EVERY_TABLE):
+        raise UsageError(f'"{typed}" is no SCHEMA.TABLE, such as shop.orders')
+    return ProofSubject(kind=kind, table=name)
+
+
+def _require_none_missed(ctx: Context, subject: ProofSubject, seen: LastDrop, look: str) -> None:
+    """Raise Refused where the log leaves the table there, and production has none."""
+    if seen.found is None or seen.last is None or subject.kind != "drop" or not seen.there:
+        return
+    if was_missed(subject, seen.there, has_table(ctx, subject.table)):
+        restore = command_line("zbackup", "restore", ctx.instance, "--before", "TRANSACTION")
+        raise Refused(
+            f"{subject.table} is not on the server, but the log has it behind the last drop that was found "
+            f"({_words(ctx, seen.found)}). What is last logged of it is from {_words(ctx, seen.last)}. So a "
+            "later drop was missed, or not logged (sql_log_bin = 0). See what the log has of it, and name "
+            f"the transaction that is meant:\n  {look}\n  {restore}"
+        )
 
 
 def just_before(ctx: Context, source: Source, entry: LogEntry, options: RestoreOptions) -> RestoreTarget:
@@ -64,7 +103,7 @@ def _words(ctx: Context, entry: LogEntry) -> str:
     return f"at {at}, by {name.gtid or name.start}: {entry.text}"
 
 
-def _walk(ctx: Context, source: Source, seen: LastDrop, kinds: frozenset[Kind]) -> LastDrop:
+def _walk(ctx: Context, source: Source, seen: LastDrop, kinds: frozenset[Kind]) -> None:
     """Read file by file, the newest first, until it is known what was the last; files tell in their order."""
     for each in source.search(ctx, LogFilter(tables=(seen.table,), kinds=kinds, backwards=True)):
         if isinstance(each, LogEntry):
@@ -80,7 +119,6 @@ def _walk(ctx: Context, source: Source, seen: LastDrop, kinds: frozenset[Kind]) 
             break
         if seen.ended_file():
             break
-    return seen
 
 
 def _by_hand(ctx: Context, source: Source, seen: LastDrop) -> str:
@@ -95,13 +133,13 @@ def _by_hand(ctx: Context, source: Source, seen: LastDrop) -> str:
     if isinstance(source, DestinationSource):
         if source.address:
             # No other command looks into log there, as there is no configuration.
-            option = shlex.join((f"--before-{seen.kind}", table))
+            option = command_line(f"--before-{seen.kind}", table)
             return f"{doubt}. If you know which is meant, repeat this command with {name} instead of {option}"
         there = (source.destination.name,)
     look = ("zbackup", "log", ctx.instance, *(("--at", *there) if there else ()))
     then = ("zbackup", "restore", ctx.instance, *(("--from", *there) if there else ()))
     return (
         f"{doubt}. See what was read: "
-        f"{shlex.join((*look, '--table', table, '--kind', seen.kind))}, and name the one that is meant: "
-        f"{shlex.join(then)} {name}"
+        f"{command_line(*look, '--table', table, '--kind', seen.kind)}, and name the one that is meant: "
+        f"{command_line(*then)} {name}"
     )

@@ -18,6 +18,7 @@ from zbackup.jobs.restore.make_plan import RestorePlan
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.source import Opened
 from zbackup.model.backup import Backup
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import DatabaseError, NotFound, NotRecoverable, Refused
 from zbackup.model.foreign import Foreign, by_name
 from zbackup.model.record import Record
@@ -83,13 +84,16 @@ def _find(ctx: Context, datasets: Sequence[Dataset], named: str) -> Foreign:
     dataset, _, name = named.partition("@")
     if dataset not in [d.name for d in datasets]:
         raise NotFound(
-            f"{dataset} is no dataset of {ctx.instance}: see zbackup list {ctx.instance} --foreign"
+            f"{dataset} is no dataset of {ctx.instance}: see "
+            f"{command_line('zbackup', 'list', ctx.instance, '--foreign')}"
         )
     found = next((f for f in _foreign(ctx, datasets) if f.name == name), None)
     if found is None and ctx.zfs.snapshot_named(named):
         raise Refused(f"{named} is one of zbackup's own: restore it with --to-backup {name}")
     if found is None:
-        raise NotFound(f"there is no snapshot {named}: see zbackup list {ctx.instance} --foreign")
+        raise NotFound(
+            f"there is no snapshot {named}: see {command_line('zbackup', 'list', ctx.instance, '--foreign')}"
+        )
     if found.missing:
         raise NotRecoverable(
             f"{named} is not a snapshot of all that the server has: {found.flaw}. Only one that has all "
@@ -99,7 +103,7 @@ def _find(ctx: Context, datasets: Sequence[Dataset], named: str) -> Foreign:
         raise NotRecoverable(
             f"the snapshots {name} were taken one after the other, and no server can be made of several "
             "moments: choose one that was taken at once (zfs snapshot -r; recursive = zfs in sanoid.conf), "
-            f"or copy files out of one of them (zfs clone {named} ...)"
+            f"or copy files out of one of them ({command_line('zfs', 'clone', named)} ...)"
         )
     return found
 

@@ -2,13 +2,13 @@
 written.
 """
 
-import shlex
 from collections.abc import Mapping, Sequence
 
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.make_plan import RestorePlan
 from zbackup.jobs.restore.source import LATEST
 from zbackup.model.backup import Backup
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import NotRecoverable, ZbackupError
 from zbackup.model.moment import Moment
 from zbackup.model.record import LOG_ENDED, ends_log, leaves_out
@@ -42,7 +42,7 @@ def require_in_log(ctx: Context, plan: RestorePlan) -> Mapping[str, str]:
     if not why:
         return {}
     lacking = "; ".join(why)
-    alone = f"--to-backup {shlex.quote(base.name)} restores that backup as it is"
+    alone = f"{command_line('--to-backup', base.name)} restores that backup as it is"
     if not all(ends_log(blocker) for blocker in why):
         raise NotRecoverable(f"the log behind {base.name} is not whole: {lacking}; {alone}")
     if not _takes_what_there_is(target) and not (plan.replay and plan.replay.first_skipped):

@@ -20,13 +20,27 @@ from zbackup.jobs.restore.make_plan import (
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.search_log import search_log
 from zbackup.jobs.restore.source import LATEST, Opened, as_it_is, labelled
+from zbackup.model.errors import NotFound, NotRecoverable
 from zbackup.model.log import LOG_BEHIND
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.moment import Moment, parse_moment
 from zbackup.model.target import BackupAsItIs, BeforeTransaction, RestoreTarget
 from zbackup.model.transaction_name import TransactionName
+from zbackup.plan.health.promoted import give_back, what_happened
 from zbackup.plan.recovery.as_it_is import latest_as_it_is
 from zbackup.plan.recovery.recovery import farthest_log
+
+
+@contextmanager
+def _promotion_named(ctx: Context) -> Iterator[None]:
+    """What is missing because a clone was promoted by hand is told of with the command that brings it
+    back."""
+    try:
+        yield
+    except (NotRecoverable, NotFound) as failure:
+        if found := ctx.catalog().promoted:
+            failure.args = (f"{failure}; {what_happened(found)}. This brings them back: {give_back(found)}",)
+        raise
 
 
 class LocalSource:
@@ -45,25 +59,29 @@ class LocalSource:
 
     def backup(self, ctx: Context, name: str) -> BackupAsItIs:
         """See Source."""
-        return as_it_is(name, ctx.catalog().backups)
+        with _promotion_named(ctx):
+            return as_it_is(name, ctx.catalog().backups)
 
     def labelled(self, ctx: Context, label: str) -> BackupAsItIs:
         """See Source."""
-        return labelled(label, ctx.catalog().backups)
+        with _promotion_named(ctx):
+            return labelled(label, ctx.catalog().backups)
 
     def transaction(self, ctx: Context, name: TransactionName, base: str) -> BeforeTransaction:
         """See Source."""
-        return locate(ctx, name, base)
+        with _promotion_named(ctx):
+            return locate(ctx, name, base)
 
     def search(self, ctx: Context, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
         """See search_log."""
-        return search_log(ctx, wanted)
+        with _promotion_named(ctx):
+            yield from search_log(ctx, wanted)
 
     def plan(self, ctx: Context, target: RestoreTarget, options: RestoreOptions) -> RestorePlan:
         """See Source. Without a later snapshot the live log is looked at."""
         catalog = ctx.catalog()
         note_unreadable(ctx, catalog.unreadable)
-        with window_named(ctx, catalog.backups):
+        with _promotion_named(ctx), window_named(ctx, catalog.backups):
             plan = make_plan(ctx, catalog, catalog.backups, target, options)
             if ended := where_log_ended(plan, catalog.backups):
                 plan = make_plan(ctx, catalog, catalog.backups, target, options, log=ended)
@@ -82,6 +100,7 @@ class LocalSource:
             catalog = ctx.catalog()
             note_unreadable(ctx, catalog.unreadable)
             backups = finish_all(ctx, catalog.all_datasets, catalog.backups)
+            window.enter_context(_promotion_named(ctx))
             window.enter_context(window_named(ctx, backups))
             plan = make_plan(ctx, catalog, backups, target, options)
             if ended := where_log_ended(plan, backups):

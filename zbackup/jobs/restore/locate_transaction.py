@@ -1,6 +1,6 @@
 """Find the transaction before which a restore is to end, in the log of the server and of all backups."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from zbackup.catalog.local import Catalog
 from zbackup.engines.log_search import FileSearch, ServerSearch
@@ -19,7 +19,7 @@ def locate(ctx: Context, name: TransactionName, base: str = "") -> BeforeTransac
     """Look it up; changes nothing. `base` names the backup to start from: only its log is looked at then.
 
     Raise UsageError when the name means nothing in such a log, NotRecoverable when it is in none of those
-    that are left, or stands for one transaction in this log and for another in that.
+    that are left, or stands for several transactions: each is told with its time and position.
     """
     files = search_by_name(ctx, name)
     catalog = ctx.catalog()
@@ -51,18 +51,28 @@ def _located(
         raise NotRecoverable("there is no finished backup to start from: run zbackup snapshot first")
     found: dict[Transaction, set[str]] = {}
     for log, each in searched:
-        if each.found:
-            found.setdefault(each.found, set()).add(log.id)
+        for one in filter(None, (each.found, *each.others)):
+            found.setdefault(one, set()).add(log.id)
     if not found:
         raise NotRecoverable(_nowhere(ctx, name, [each for _, each in searched], catalog.backups))
     if len(found) > 1:
-        times = " and ".join(local_text(t.committed, ctx.zone) for t in found)
-        raise NotRecoverable(
-            f"{name} is in {len(found)} logs, committed {times}: "
-            "say which with --base, the backup to start from"
-        )
+        raise NotRecoverable(_which(ctx, name, found))
     [transaction] = found
     return BeforeTransaction(name=name, transaction=transaction, logs=frozenset(found[transaction]))
+
+
+def _which(ctx: Context, name: TransactionName, found: Mapping[Transaction, Collection[str]]) -> str:
+    """Tell the transactions of one name apart, and how the one that is meant is named."""
+    each = [f"{local_text(t.committed, ctx.zone)}  --before {t.start}" for t in found]
+    logs = set().union(*map(set, found.values()))
+    if len(logs) == 1:
+        told = f"{name} is {len(found)} times in the log. Name the one that is meant by its position:"
+    else:
+        told = (
+            f"{name} is in {len(logs)} logs, and stands for {len(found)} transactions. Say which with "
+            "--base, the backup to start from, or by its position:"
+        )
+    return "\n  ".join((told, *each))
 
 
 def _find(ctx: Context, files: FileSearch, name: TransactionName, log: KnownLog) -> Searched | None:

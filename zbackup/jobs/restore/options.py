@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from zbackup.model.clone import Clone
 from zbackup.model.log import Transaction
+from zbackup.model.proof import ProofSubject
 from zbackup.model.recovery import Files, Serving
 
 
@@ -29,6 +30,7 @@ class RestoreOptions:
     `accept_older`: the newest at a destination that can be read will do, also where another may be meant.
     `accept_clock`: where the log's times contradict its order, they count as they are.
     `skip` is a transaction that is left out.
+    `proves` is what a search has found as the target, and the recovered server is to show.
     `epoch`: of archived log that leads two ways the one up to this epoch counts, newer ones do not.
     """
 
@@ -44,6 +46,7 @@ class RestoreOptions:
     accept_clock: bool = False
     skip: Transaction | None = None
     epoch: int | None = None
+    proves: ProofSubject | None = None
 
     @property
     def serving(self) -> Serving | None:

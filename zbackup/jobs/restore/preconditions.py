@@ -6,6 +6,7 @@ from zbackup.jobs.clones.claim import everywhere, foreign, require_free_port
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.model.clone import Clone
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import Taken, UsageError
 from zbackup.model.log import ClusterTime
 from zbackup.model.snapshot import Dataset
@@ -73,4 +74,6 @@ def require_unused(ctx: Context, name: str, options: RestoreOptions) -> list[tup
 
 
 def _taken(dataset: str, name: str) -> Taken:
-    return Taken(f"{dataset} exists: choose another --name, or zbackup clone destroy {name}")
+    return Taken(
+        f"{dataset} exists: choose another --name, or {command_line('zbackup', 'clone', 'destroy', name)}"
+    )

@@ -12,12 +12,14 @@ from zbackup.jobs.restore.local_source import LOCAL
 from zbackup.jobs.restore.make_plan import RestorePlan, note_replica
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.preconditions import require_free, require_possible, require_unused
+from zbackup.jobs.restore.prove import prove
 from zbackup.jobs.restore.skip import planned_without, require_within
 from zbackup.jobs.restore.source import Opened, Source
 from zbackup.model.clone import Clone
 from zbackup.model.errors import DatasetNotFound, NotFound, NotRecoverable
 from zbackup.model.event_log import log
 from zbackup.model.progress import Phase, Stopwatch
+from zbackup.model.proof import Proof
 from zbackup.model.recovery import Files, Recovered, ReplayRange
 from zbackup.model.target import RestoreTarget
 from zbackup.plan.clones.clone_name import default_name
@@ -26,13 +28,15 @@ from zbackup.plan.clones.clone_name import default_name
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreReport:
     """The report of a restore. `socket` and `connect` lead to the recovered server, which goes on running.
-    `phases` are those of the work, with what each took."""
+    `proof` is what was seen of what was
+    searched for, and `phases` are those of the work, with what each took."""
 
     plan: RestorePlan
     clone: Clone
     recovered: Recovered
     socket: str
     connect: str
+    proof: Proof | None = None
     phases: tuple[Phase, ...] = ()
 
     @property
@@ -136,13 +140,14 @@ def _act(ctx: Context, opened: Opened, options: RestoreOptions) -> RestoreReport
             base = clone_datasets.fill(ctx, clone, plan.base)
             base, recovered = _recovered(ctx, opened, (clone, base), options)
             base = replace(base, beside=())
+            proof = prove(ctx, (clone, base), plan, recovered, options.proves) if options.proves else None
             clone = replace(clone, reached=recovered.gtid or recovered.position)
             clone = finish.hand_over(base, clone) if finish else clone_datasets.mark_ready(ctx, clone)
     if plan.replay is None:
         note_replica(ctx, plan, recovered.replay)
     log.info("restore.finished", clone=clone.name, backup=plan.base.name, target=clone.target)
     path, line = ctx.recovery.connection(base.run, clone.port, clone.login)
-    return RestoreReport(plan=plan, clone=clone, recovered=recovered, socket=path, connect=line)
+    return RestoreReport(plan=plan, clone=clone, recovered=recovered, socket=path, connect=line, proof=proof)
 
 
 def _recovered(
@@ -161,6 +166,12 @@ def _recovered(
         opened.release()
         base = clone_datasets.in_sight_of(ctx, base, catalog.all_datasets, visible)
         recovered = ctx.recovery.recover(
-            base, source, plan.found_stop, options.serving, ctx.progress, skip=options.skip
+            base,
+            source,
+            plan.found_stop,
+            options.serving,
+            ctx.progress,
+            skip=options.skip,
+            proves=options.proves,
         )
     return base, recovered

@@ -3,28 +3,43 @@
 It is written on the instance's first dataset, so that whoever asks, after whatever restart, asks nobody else.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.model.backup import Backup
 from zbackup.model.event_log import log
-from zbackup.model.shipped import ALL_GONE, SHIPPED, Arrived, arrived, arrived_of, to_text
+from zbackup.model.shipped import (
+    ALL_GONE,
+    OTHER_KEY,
+    SHIPPED,
+    Arrived,
+    OtherKey,
+    arrived,
+    arrived_of,
+    other_key,
+    other_key_to_text,
+    to_text,
+)
 from zbackup.model.shipping import Inventory
+
+MOST_OF_NAME = 255
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shipped:
     """`behind` is how much would be lost with this host, at most; None with `newest` when nothing is there.
 
-    `max_lag` is how much that may be.
+    `max_lag` is how much that may be. `other_key` is a copy there that cannot be continued, or not even
+    be read.
     """
 
     destination: str
     newest: Arrived | None
     behind: timedelta | None
     max_lag: timedelta | None
+    other_key: OtherKey | None = None
 
 
 def write_down(
@@ -49,6 +64,23 @@ def write_down(
     return newest
 
 
+def write_down_keys(ctx: Context, destination: ShipDestination, changed: Sequence[OtherKey]) -> None:
+    """Write down a copy whose key was changed over there, or that there is none any more."""
+    key, dataset = f"{OTHER_KEY}{destination.name}", ctx.datasets[0]
+    before = ctx.zfs.own_settings(dataset).get(key)
+    text = other_key_to_text(_bounded(changed[0])) if changed else None
+    if text and text != before:
+        log.error("ship.other_key", destination=destination.name, copy=changed[0].copy, root=changed[0].root)
+        ctx.zfs.set_properties(dataset, {key: text})
+    elif before and not text:
+        ctx.zfs.clear_property(dataset, key)
+
+
+def _bounded(found: OtherKey) -> OtherKey:
+    """With names as long as ZFS has them, whatever the other side says."""
+    return replace(found, copy=found.copy[:MOST_OF_NAME], root=found.root[:MOST_OF_NAME])
+
+
 def write_down_commit(ctx: Context, destination: ShipDestination, backup: Backup) -> None:
     """Write down that this backup was just committed there, as the newest: no later failure undoes it."""
     ctx.zfs.set_properties(ctx.datasets[0], {f"{SHIPPED}{destination.name}": to_text(arrived_of(backup))})
@@ -63,11 +95,18 @@ def shipped(ctx: Context, now: datetime) -> tuple[Shipped, ...]:
     """The newest backup at each configured destination. Raise CommandFailed when ZFS cannot be asked."""
     if not ctx.destinations:
         return ()
-    known = arrived(ctx.zfs.own_settings(ctx.datasets[0]))
-    return tuple(_of(destination, known.get(destination.name), now) for destination in ctx.destinations)
+    known = ctx.zfs.own_settings(ctx.datasets[0])
+    return tuple(_of(destination, known, now) for destination in ctx.destinations)
 
 
-def _of(destination: ShipDestination, newest: Arrived | None, now: datetime) -> Shipped:
+def _of(destination: ShipDestination, known: Mapping[str, str], now: datetime) -> Shipped:
+    newest = arrived(known).get(destination.name)
     # A backup from the future is not ahead: a clock was wrong.
     behind = max(now - newest.taken, timedelta()) if newest else None
-    return Shipped(destination=destination.name, newest=newest, behind=behind, max_lag=destination.max_lag)
+    return Shipped(
+        destination=destination.name,
+        newest=newest,
+        behind=behind,
+        max_lag=destination.max_lag,
+        other_key=other_key(known, destination.name),
+    )

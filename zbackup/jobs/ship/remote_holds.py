@@ -9,6 +9,7 @@ from zbackup.destinations.copies import Copies
 from zbackup.jobs.clones.lifecycle import working_on
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.model.backup import Backup
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import (
     CommandFailed,
     ConnectionFailed,
@@ -201,6 +202,7 @@ def _release_all(
 def _note_kept(ctx: Context, destination: ShipDestination, tag: str, failure: ZbackupError) -> None:
     ctx.progress.note(
         f"what was held at {destination.adapter.address} still is ({failure}); the next restore from there "
-        f"or zbackup prune --at {destination.name} of this host releases it, and so does "
-        f"zfs release '{tag}' SNAPSHOT over there"
+        f"or "
+        f"{command_line('zbackup', 'prune', '--at', destination.name)} of this host releases it, and so does "
+        f"{command_line('zfs', 'release', tag, 'SNAPSHOT')} over there"
     )

@@ -13,20 +13,24 @@ from dataclasses import dataclass, field, replace
 from zbackup.destinations.base import Session
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.ship.holds_and_bookmarks import pin, release
-from zbackup.jobs.ship.lag import write_down, write_down_commit
+from zbackup.jobs.ship.lag import write_down, write_down_commit, write_down_keys
 from zbackup.model.backup import Backup
-from zbackup.model.errors import Diverged, Refused, Stopped, Taken, ZbackupError
+from zbackup.model.command_line import command_line
+from zbackup.model.errors import Diverged, KeyElsewhere, Refused, Stopped, Taken, ZbackupError
 from zbackup.model.event_log import log
+from zbackup.model.shipped import OtherKey
 from zbackup.model.shipping import Inventory, SourceDataset
 from zbackup.plan.ship.ship import (
     Abort,
     Commit,
     Divergence,
+    KeyLocked,
     NeedsInitial,
     Send,
     ShipPlan,
     Steps,
     UpToDate,
+    other_keys,
     plan_ship,
 )
 from zbackup.plan.ship.wanted import wanted
@@ -128,6 +132,8 @@ def ship(
         with ctx.instance_lock(f"zbackup ship to {destination.name} (planning)"):
             sides = _both_sides(ctx, destination, inventory, initial=initial)
             newest = write_down(ctx, destination, sides.backups, inventory)
+            if any(source.encrypted for source in sides.sources):
+                write_down_keys(ctx, destination, other_keys(sides.sources, inventory))
             _require_plan(ctx, destination, sides.plan)
             pin(ctx, destination, sides.sources, inventory, [s.snapshot for s in _sends(sides.plan)])
         done = _Done()
@@ -187,7 +193,7 @@ def _both_sides(ctx: Context, destination: ShipDestination, inventory: Inventory
     names = {d.name for d in catalog.datasets}
     # What a switch set aside is no target dataset's future any more.
     own = tuple(b for b in catalog.backups if all(s.dataset in names for s in b.snapshots))
-    sources = _sources(ctx, [d.name for d in catalog.datasets])
+    sources = source_datasets(ctx, [d.name for d in catalog.datasets])
     streams = ZfsStreams(ctx.zfs.runner)
     begun = _begun(streams, sources, inventory)
     now = (ctx.clock.now(), ctx.zone)
@@ -214,23 +220,29 @@ def _tidy(ctx: Context, destination: ShipDestination, sides: _Sides, *, again: b
     with ctx.instance_lock(f"zbackup ship to {destination.name} (releasing holds)"):
         if again:
             backups = ctx.catalog().backups
-            sources = _sources(ctx, [d.name for d in sources])
+            sources = source_datasets(ctx, [d.name for d in sources])
         release(ctx, destination, backups, sources, sides.inventory)
 
 
-def _sources(ctx: Context, names: Sequence[str]) -> tuple[SourceDataset, ...]:
-    streams = ZfsStreams(ctx.zfs.runner)
-    return tuple(d for d in streams.sources(ctx.datasets) if d.name in names)
+def source_datasets(ctx: Context, names: Sequence[str] | None = None) -> tuple[SourceDataset, ...]:
+    """The instance's datasets of these names, of all by default, with what streams can start from."""
+    wanted_names = [d.name for d in ctx.members()] if names is None else names
+    return tuple(d for d in ZfsStreams(ctx.zfs.runner).sources(ctx.datasets) if d.name in wanted_names)
 
 
 def _require_plan(ctx: Context, destination: ShipDestination, plan: ShipPlan) -> None:
     match plan:
         case Divergence():
             raise Diverged(diverged_text(ctx.instance, destination, plan))
+        case OtherKey():
+            raise KeyElsewhere(other_key_text(ctx.instance, destination, plan))
+        case KeyLocked(dataset, root):
+            raise Refused(locked_text(destination, dataset, root))
         case NeedsInitial(datasets):
             raise Refused(
                 f"no copy of {', '.join(datasets)} is at {destination.adapter.address}, and a first one "
-                f"sends all of it: zbackup ship {ctx.instance} {destination.name} --initial"
+                f"sends all of it: "
+                f"{command_line('zbackup', 'ship', ctx.instance, destination.name, '--initial')}"
             )
 
 
@@ -241,7 +253,39 @@ def diverged_text(instance: str, destination: ShipDestination, found: Divergence
         f"{found.dataset} and its copy {instance}/{found.target} at {destination.adapter.address} have "
         f"diverged: {found.why}. Here: {here}. There: {there}. Nothing was changed. To continue and lose "
         f"neither, set the old copies aside ({destination.adapter.aside}) and start again: "
-        f"zbackup ship {instance} {destination.name} --initial"
+        f"{command_line('zbackup', 'ship', instance, destination.name, '--initial')}"
+    )
+
+
+def other_key_text(instance: str, destination: ShipDestination, found: OtherKey) -> str:
+    """Tell what was changed over there, and the command that puts it right."""
+    send = command_line("zbackup", "ship", instance, destination.name, "--initial")
+    again = f"{destination.adapter.aside}, then: {send}"
+    begin = (
+        f"{found.copy} at {destination.adapter.address} has no key of its own any more: zfs change-key -i "
+        f"was run over there, and its encryption root is {found.root}. "
+    )
+    if found.overwritten:
+        return (
+            f"{begin}A stream that arrived since has brought the key of {found.dataset}, and neither key "
+            f"opens it: nothing in it can be read. Set the copies aside and send all of it again: {again}"
+        )
+    own = f"zfs change-key -o keyformat=passphrase -o keylocation=prompt {command_line(found.copy)}"
+    return (
+        f"{begin}The next stream would bring the key of {found.dataset}, and neither key would open it. "
+        f"Nothing was sent. Give it a key of its own over there, with any passphrase: the next stream "
+        f"replaces it.\n{own}\n"
+        f"If that does not end or is refused, a stream has arrived since the change, and nothing in it can "
+        f"be read: {again}"
+    )
+
+
+def locked_text(destination: ShipDestination, dataset: str, root: str) -> str:
+    """Tell which key has to be loaded over there."""
+    return (
+        f"{dataset} is not encrypted, and its copy lies below an encrypted dataset at "
+        f"{destination.adapter.address} whose key is not loaded. Nothing was sent. Load it over there:\n"
+        f"zfs load-key {command_line(root)}"
     )
 
 

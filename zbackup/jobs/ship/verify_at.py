@@ -9,22 +9,24 @@ from dataclasses import dataclass, replace
 from zbackup.destinations.base import Provable, Readable, Session
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.ship.archived import CheckedLog, check_log
-from zbackup.jobs.ship.lag import ever_arrived
-from zbackup.jobs.ship.ship import destination_lock, never
+from zbackup.jobs.ship.lag import ever_arrived, write_down_keys
+from zbackup.jobs.ship.ship import destination_lock, never, other_key_text, source_datasets
 from zbackup.model.backup import Backup
 from zbackup.model.errors import (
     CommandFailed,
     ConnectionFailed,
     DatasetNotFound,
+    KeyNotLoaded,
     Stopped,
     VerificationFailed,
 )
 from zbackup.model.event_log import log
 from zbackup.model.shipping import Checked
 from zbackup.model.snapshot import Snapshot
+from zbackup.plan.ship.ship import other_keys
 from zbackup.proc.pipeline import Command, Meter
 from zbackup.zfs.stream_content import read_content
-from zbackup.zfs.streams import ZfsStreams, content_argv, failure_of
+from zbackup.zfs.streams import ZfsStreams, content_argv, failure_of, wrong_key_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,9 +75,16 @@ def verify_at(
         if not copies.backups:
             problems += [_nothing(ctx, destination)]
         problems += [text for there, mine in pairs for text in _differences(there, mine)]
+        problems += _keys(ctx, destination, session, copies.backups, here=mine is not None)
         complete = [(there, mine) for there, mine in pairs if mine.complete]
         meter = Meter(limit=destination.limit, stop=stop)
-        read = _read(ctx, session, *complete[-1], most, meter) if complete and most >= 0 else ()
+        read: Sequence[ReadBack] = ()
+        try:
+            read = _read(ctx, session, *complete[-1], most, meter) if complete and most >= 0 else ()
+        except KeyNotLoaded as failure:
+            problems.append(
+                f"{complete[-1][0].name} at {destination.adapter.address} cannot be read: {failure}"
+            )
         proven = _prove(ctx, session, deep=most == 0, meter=meter)
         if mine is None and copies.backups:
             proven += _read_there(ctx, session, copies.backups[-1], most, meter)
@@ -164,6 +173,24 @@ def _read_there(
     return (Checked(backup=newest.record.backup, name=newest.name, problems=tuple(problems), read=read),)
 
 
+def _keys(
+    ctx: Context, destination: ShipDestination, session: Session, there: Sequence[Backup], *, here: bool
+) -> list[str]:
+    """Tell which copies cannot be opened with the source's key, or not with the one that is loaded there."""
+    if not isinstance(session, Readable) or not there:
+        return []
+    problems: list[str] = []
+    sources = source_datasets(ctx) if here else ()
+    if any(source.encrypted for source in sources):
+        changed = other_keys(sources, session.inventory())
+        write_down_keys(ctx, destination, changed)
+        problems += [other_key_text(ctx.instance, destination, each) for each in changed]
+    shut = {s.dataset: root for s in there[-1].snapshots if (root := session.unopened(s))}
+    return problems + [
+        wrong_key_text(f"{name} at {destination.adapter.address}", root) for name, root in shut.items()
+    ]
+
+
 def _prove(ctx: Context, session: Session, *, deep: bool, meter: Meter) -> tuple[Checked, ...]:
     if not isinstance(session, Provable):
         return ()
@@ -197,8 +224,9 @@ def _read(
         if snapshot.guid not in copies:
             continue
         ctx.progress.phase(f"reading {snapshot}", "on both sides")
-        over_there = session.content(copies[snapshot.guid], most, meter)
-        argv = content_argv(str(snapshot), raw=streams.encrypted(snapshot.dataset))
+        raw = streams.encrypted(snapshot.dataset)
+        over_there = session.content(copies[snapshot.guid], most, meter, raw=raw)
+        argv = content_argv(str(snapshot), raw=raw)
         here = read_content(_local(argv), most, meter)
         same = here == over_there
         found.append(ReadBack(snapshot=snapshot, size=here.size, whole=here.whole, same=same))

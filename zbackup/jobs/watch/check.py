@@ -30,6 +30,7 @@ from zbackup.plan.health.drill_health import NO_DRILL, DrillFacts, described_dri
 from zbackup.plan.health.health import damaged_log, gap_in_window, log_times, no_log_behind
 from zbackup.plan.health.keys_not_loaded import not_loaded
 from zbackup.plan.health.placement import needed_datasets, require_one_snapshot_covers
+from zbackup.plan.health.promoted import promoted_clones
 from zbackup.plan.health.unfinished_clones import of_leftovers, of_those_down
 from zbackup.plan.health.unreadable import unreadable_clones
 from zbackup.zfs.facts import ZfsFacts
@@ -237,6 +238,8 @@ def _check_log(ctx: Context, doctor: "_Doctor", catalog: Catalog, facts: ServerF
 
 
 def _check_backups(ctx: Context, doctor: "_Doctor", catalog: Catalog) -> None:
+    for finding in promoted_clones(catalog.promoted):
+        doctor.add(finding)
     for name, problem in catalog.unreadable:
         doctor.add(Finding(severity="warning", subject="backups", text=f"{name} cannot be read: {problem}"))
     for backup in catalog.backups:

@@ -111,6 +111,7 @@ def inspect(
     logs = archived_lots(zfs.runner, found, now)
     held = _held(zfs, snapshots)
     room = _room(zfs, root)
+    targets = ZfsStreams(zfs.runner).target_datasets(root)
     ages = [
         plan.LotFacts(instance=lot.instance, home=lot.home, age=lot.age, most=most or promised.get(lot.home))
         for lot in lots
@@ -128,13 +129,14 @@ def inspect(
             scheduled=any(each.scheduled for each in kept),
             daemon_runs=daemon_runs,
             log_problems=[(lot.instance, problem) for lot in logs for problem in lot.problems],
+            shut=plan.unopenable(targets),
         )
     )
     return Received(
         root=root,
         looked=now,
         lots=lots,
-        arriving=_arriving(zfs, root),
+        arriving=tuple(each.dataset for each in targets if each.partial),
         held=held,
         kept=tuple(kept),
         logs=logs,
@@ -163,13 +165,6 @@ def _room(zfs: Zfs, root: str) -> _Room:
 def _held(zfs: Zfs, snapshots: Sequence[Snapshot]) -> tuple[tuple[str, str], ...]:
     tags = zfs.holds(snapshots)
     return tuple((str(s), tag) for s in snapshots for tag in tags.get(s.guid, ()))
-
-
-def _arriving(zfs: Zfs, root: str) -> tuple[str, ...]:
-    """List the datasets that hold a stream in part."""
-    return tuple(
-        f"{root}/{each.name}" for each in ZfsStreams(zfs.runner).target_datasets(root) if each.partial
-    )
 
 
 def _job_facts(job: Remembered) -> JobFacts:

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Final
 
 from zbackup.catalog.local import Catalog, Clones, read_clones
 from zbackup.jobs.archive.state import ArchiveState, archive_states
@@ -33,6 +34,7 @@ from zbackup.plan.health.advice_on_arrangements import Expected
 from zbackup.plan.health.archive_health import ArchiveFacts
 from zbackup.plan.health.drill_health import DrillFacts, most_between
 from zbackup.plan.health.keys_not_loaded import not_loaded
+from zbackup.plan.health.promoted import promoted_clones
 from zbackup.plan.health.unfinished_clones import Leftover
 from zbackup.plan.recovery.window import RecoveryWindow, Window, moment_bases, usable_bases
 from zbackup.plan.retention.retention import plan_retention
@@ -42,6 +44,10 @@ from zbackup.zfs.facts import ZfsFacts
 
 TREND = timedelta(days=7)
 SHORTEST_TREND = timedelta(hours=1)
+
+
+EXPLAINED: Final = ("switch", "silent")
+"""Causes of gaps that are told apart from what a promise is broken by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +84,7 @@ class Status:
     drills: tuple[Drilled, ...] = ()
     archives: tuple[ArchiveState, ...] = ()
     switched: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
     gap_keys: tuple[str, ...] = ()
     servers: tuple[str, ...] = ()
     leftovers: tuple[Leftover, ...] = ()
@@ -105,7 +112,7 @@ def inspect(
     reach, _ = inspect_window(ctx, catalog)
     promised = back(now, ctx.retention.window, ctx.zone)
     bases = usable_bases(catalog.backups)
-    lacking = [gap for gap in reach.gaps if gap.to > promised and gap.cause != "switch"]
+    lacking = [gap for gap in reach.gaps if gap.to > promised and gap.cause not in EXPLAINED]
     known = read_clones(ctx.zfs, ctx.clones)
     there = [clone for clone, _ in known.found if clone.instance == ctx.instance]
     retention = plan_retention(catalog.backups, ctx.retention, now, ctx.zone, {}, ctx.clock.reading())
@@ -123,6 +130,7 @@ def inspect(
         gaps=tuple(gap.why for gap in lacking),
         gap_keys=tuple(f"{gap.cause} after {local_text(gap.after, ctx.zone)}" for gap in lacking),
         switched=tuple(gap.why for gap in reach.gaps if gap.to > promised and gap.cause == "switch"),
+        silent=tuple(gap.why for gap in reach.gaps if gap.to > promised and gap.cause == "silent"),
         lost=lost_of(catalog, reach, promised, now),
         space=space(ctx, catalog, settings),
         tiers=by_tier(retention),
@@ -137,7 +145,11 @@ def inspect(
         acknowledged=notes.acknowledgement_of(ctx.instance, now),
     )
     facts = replace(_facts(found, catalog, known, retention.note, expected.drill_slots), settings=settings)
-    judged = (*not_loaded(settings), *health.judge(facts, _expected_now(expected, found.paused)))
+    judged = (
+        *not_loaded(settings),
+        *promoted_clones(catalog.promoted),
+        *health.judge(facts, _expected_now(expected, found.paused)),
+    )
     return replace(found, findings=in_the_light_of(judged, found.paused, found.acknowledged, ctx.zone))
 
 
@@ -176,6 +188,7 @@ def _facts(
         gaps=status.gaps,
         gap_keys=status.gap_keys,
         switched=status.switched,
+        silent=status.silent,
         lost=status.lost,
         alone=status.newest.record.blockers if status.newest else (),
         doubt=doubt,
@@ -187,7 +200,13 @@ def _facts(
         down=status.down,
         archives=tuple(_archive_facts(each, now) for each in status.archives),
         lags=tuple(
-            health.Lag(destination=s.destination, behind=s.behind, most=s.max_lag, waiting=waiting)
+            health.Lag(
+                destination=s.destination,
+                behind=s.behind,
+                most=s.max_lag,
+                waiting=waiting,
+                other_key=s.other_key,
+            )
             for s in status.shipped
         ),
     )
@@ -220,7 +239,7 @@ def _archive_facts(archive: ArchiveState, now: datetime) -> ArchiveFacts:
 def lost_of(catalog: Catalog, reach: RecoveryWindow, promised: datetime, now: datetime) -> timedelta:
     """Tell how much of the promised window is out of reach. A window that has not had the time to grow that
     long lacks nothing yet: what was before the first backup ever taken is not counted, nor what a switch
-    lacks."""
+    lacks, or what the log does not show."""
     if not moment_bases(catalog.backups):
         # A server that keeps no log never led to any moment.
         return timedelta()
@@ -228,7 +247,7 @@ def lost_of(catalog: Catalog, reach: RecoveryWindow, promised: datetime, now: da
     begins = (b.record.since or b.record.as_of for b in catalog.backups)
     first = min((begin for begin in begins if begin), default=now)
     lacking = reach.lacking(max(promised, first), now)
-    made = [(gap.after, gap.to) for gap in reach.gaps if gap.cause == "switch"]
+    made = [(gap.after, gap.to) for gap in reach.gaps if gap.cause in EXPLAINED]
     lost = sum((to - after for after, to in lacking), timedelta())
     return lost - sum((_overlap(one, other) for one in lacking for other in made), timedelta())
 

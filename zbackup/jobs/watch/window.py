@@ -10,6 +10,7 @@ from zbackup.jobs.backup.prune import decide
 from zbackup.jobs.context import Context, ShipDestination, live_files
 from zbackup.jobs.ship.archived import ArchivedCopies, archived_copies, undisputed
 from zbackup.model.backup import Backup, BackupFiles
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed, ZbackupError
 from zbackup.model.log import position_of
 from zbackup.model.relocation import Relocation
@@ -31,7 +32,7 @@ class WindowReport:
     anything), and `lacking` what of it is not. `as_they_are` are the backups that can be restored without a
     log. `kept` are those that a prune by the rules `retention` would keep, with reasons. `note` says why the
     live log was not read, "" if it was, and `on_trust` what is believed that nobody proved. `unreadable`
-    are (snapshot, problem)."""
+    are (snapshot, problem). `promoted`: see Catalog."""
 
     now: datetime
     window: RecoveryWindow
@@ -43,6 +44,7 @@ class WindowReport:
     on_trust: str = ""
     unreadable: tuple[tuple[str, str], ...] = ()
     as_they_are: tuple[Backup, ...] = ()
+    promoted: tuple[tuple[str, str], ...] = ()
 
 
 def window(ctx: Context) -> WindowReport:
@@ -60,6 +62,7 @@ def window(ctx: Context) -> WindowReport:
         kept=decide(ctx, catalog.backups).keep,
         note=note,
         unreadable=catalog.unreadable,
+        promoted=catalog.promoted,
         as_they_are=as_they_are(ctx, catalog.backups),
     )
 
@@ -107,7 +110,7 @@ def _beyond(destination: ShipDestination, there: ArchivedCopies) -> str:
 def _on_trust(ctx: Context, destination: ShipDestination, there: ArchivedCopies) -> str:
     if not there.carried:
         return ""
-    prove = f"zbackup verify {ctx.instance} --at {destination.name} --read all"
+    prove = command_line("zbackup", "verify", ctx.instance, "--at", destination.name, "--read", "all")
     return f"how far archived log reaches is what the listing says; {prove} proves it"
 
 

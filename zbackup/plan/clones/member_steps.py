@@ -5,11 +5,11 @@ by Copying Data Files from Another Member"): what it lacks it reads from the oth
 adds it, it finds no entry of its own in the set's configuration, and takes part in nothing (state REMOVED).
 """
 
-import shlex
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
 from zbackup.model.backup import Backup
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import Refused
 from zbackup.model.moment import local_text
 from zbackup.model.mongod_settings import recorded_settings
@@ -45,9 +45,9 @@ def member_steps(backup: Backup, name: str, zone: ZoneInfo) -> tuple[Step, ...]:
     dbpath = root + backup.record.fact("dbpath")
     mounts = sorted(_mounts(backup, name), key=lambda mount: len(mount[1]))
     unmounted = ("zfs", "clone", "-o", "canmount=noauto")
-    clone = [shlex.join((*unmounted, "-o", f"mountpoint={root}{at}", s, d)) for s, at, d in mounts]
-    made = shlex.join(d for _, _, d in mounts)
-    clone += [f"zbackup mount {made}", f"zfs set canmount=on {made}"]
+    clone = [command_line(*unmounted, "-o", f"mountpoint={root}{at}", s, d) for s, at, d in mounts]
+    made = [d for _, _, d in mounts]
+    clone += [command_line("zbackup", "mount", *made), command_line("zfs", "set", "canmount=on", *made)]
     return (
         Step(
             text="Clone the backup. The new datasets are yours: zbackup neither lists nor destroys them",
@@ -60,7 +60,7 @@ def member_steps(backup: Backup, name: str, zone: ZoneInfo) -> tuple[Step, ...]:
         *_joining(backup, dbpath, zone),
         Step(
             text="When nobody needs it any more: rs.remove('HOST:PORT'), end its mongod, and",
-            run=tuple(shlex.join(("zfs", "destroy", d)) for _, _, d in reversed(mounts)),
+            run=tuple(command_line("zfs", "destroy", d) for _, _, d in reversed(mounts)),
         ),
     )
 
@@ -102,9 +102,9 @@ def _mounts(backup: Backup, name: str) -> list[tuple[str, str, str]]:
 
 
 def _relink(dbpath: str, root: str) -> str:
-    body = f'ln -sfn {shlex.quote(root)}"$(readlink -f "$1")" "$1"'
+    body = f'ln -sfn {command_line(root)}"$(readlink -f "$1")" "$1"'
     each = ("-exec", "sh", "-c", body, "sh", "{}", ";")
-    return shlex.join(("find", dbpath, "-type", "l", "-lname", "/*", *each))
+    return command_line("find", dbpath, "-type", "l", "-lname", "/*", *each)
 
 
 def _start(server: dict[str, str], dbpath: str) -> str:
@@ -114,4 +114,4 @@ def _start(server: dict[str, str], dbpath: str) -> str:
     own = ["--dbpath", dbpath, "--port", PORT, "--logpath", f"{home}/mongod.log"]
     own += ["--pidfilepath", f"{home}/mongod.pid", "--fork"]
     given = ["--config", str(options["config"])] if "config" in options else []
-    return shlex.join((server.get("mongod", "mongod"), *given, *flags(server, options, HOST), *own))
+    return command_line(server.get("mongod", "mongod"), *given, *flags(server, options, HOST), *own)

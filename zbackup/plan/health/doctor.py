@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from zbackup.model.command_line import command_line
 from zbackup.model.finding import Finding
 from zbackup.model.relocation import owner_of
 from zbackup.model.server import Tuning
@@ -86,7 +87,9 @@ def _pages(tuning: Tuning, facts: Facts) -> Iterator[Finding]:
             why="each page that is written rewrites a whole record, and snapshots grow by records"
             if record > tuning.page_size
             else "each page is several records: more metadata, worse compression",
-            fix=f"zfs set recordsize={_size(tuning.page_size).replace(' KiB', 'K')} {_quoted(home.name)}",
+            fix=command_line(
+                "zfs", "set", f"recordsize={_size(tuning.page_size).replace(' KiB', 'K')}", home.name
+            ),
         )
     elif tuning.double_write:
         yield Finding(
@@ -106,7 +109,7 @@ def _dataset(settings: DatasetSettings) -> Iterator[Finding]:
             subject="sync",
             text=f"{name} has sync=disabled",
             why="a power failure loses commits that the server has acknowledged",
-            fix=f"zfs set sync=standard {_quoted(name)}",
+            fix=command_line("zfs", "set", "sync=standard", name),
         )
     for key, bad, fix, why in (
         ("compression", "off", "compression=lz4", "less to write, and so shorter locks and more snapshots"),
@@ -114,7 +117,7 @@ def _dataset(settings: DatasetSettings) -> Iterator[Finding]:
         ("dedup", "on", "dedup=off", "its table takes much memory, and databases have hardly any duplicates"),
     ):
         if values.get(key) == bad:
-            fix_it = f"zfs set {fix} {_quoted(name)}"
+            fix_it = command_line("zfs", "set", fix, name)
             text = f"{name} has {key}={bad}"
             yield Finding(severity="advice", subject=key, text=text, why=why, fix=fix_it)
 
@@ -175,7 +178,3 @@ def _size(amount: float) -> str:
             return f"{amount:.4g} {unit}"
         amount /= 1024
     return f"{amount:.4g} TiB"
-
-
-def _quoted(name: str) -> str:
-    return f"'{name}'" if " " in name else name

@@ -8,6 +8,7 @@ compressed: records of 16 to 64 KiB suit them.
 import math
 from collections.abc import Iterator, Sequence
 
+from zbackup.model.command_line import command_line
 from zbackup.model.finding import Finding
 from zbackup.model.relocation import owner_of
 from zbackup.model.server import Oplog
@@ -70,14 +71,13 @@ def _records(
     home = next((s for s in settings if owner and s.name == mounted[owner]), None)
     if home is None or home.number("recordsize") <= LARGEST_RECORD:
         return
-    name = f"'{home.name}'" if " " in home.name else home.name
     yield Finding(
         severity="advice",
         subject="recordsize",
         text=f"{home.name} has records of {home.number('recordsize') // 1024} KiB, and WiredTiger's blocks "
         "have 32 KiB or less",
         why="each block that is written rewrites a whole record, and snapshots grow by records",
-        fix=f"zfs set recordsize=32K {name}",
+        fix=command_line("zfs", "set", "recordsize=32K", home.name),
     )
 
 

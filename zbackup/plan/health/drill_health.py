@@ -1,10 +1,10 @@
 """Drills that failed, or did not come when they were promised. Pure."""
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from zbackup.model.command_line import command_line
 from zbackup.model.finding import Finding, Severity
 from zbackup.plan.due import CronSlots
 from zbackup.plan.duration_text import length
@@ -77,9 +77,7 @@ def of_drills(drills: Sequence[DrillFacts]) -> list[Finding]:
     found = []
     for drill in drills:
         where = f"at {drill.destination}" if drill.destination else "of this host's backups"
-        options = (
-            f"--at {shlex.quote(drill.destination)} --read none --drill" if drill.destination else "--drill"
-        )
+        at = ("--at", drill.destination, "--read", "none") if drill.destination else ()
         if drill.failed:
             severity: Severity = "critical"
             text = f"the last drill {where} failed: {drill.failed}"
@@ -93,6 +91,6 @@ def of_drills(drills: Sequence[DrillFacts]) -> list[Finding]:
             continue
         key = "failed" if drill.failed else "late"
         why = "what was never restored is not known to be a backup"
-        fix = f"zbackup verify {options}"
+        fix = command_line("zbackup", "verify", *at, "--drill")
         found.append(Finding(severity=severity, subject=drill.job, text=text, why=why, fix=fix, key=key))
     return found

@@ -6,10 +6,11 @@ from datetime import datetime, timedelta
 from itertools import zip_longest
 
 from zbackup.model.backup import Backup
-from zbackup.model.errors import NotRecoverable, VerificationFailed
+from zbackup.model.errors import KeyElsewhere, NotRecoverable, VerificationFailed
 from zbackup.model.finding import Finding, Severity
 from zbackup.model.log import LogDamage
 from zbackup.model.moment import local_text
+from zbackup.model.shipped import OtherKey
 from zbackup.model.space import DatasetSettings, Pool
 from zbackup.plan.due import DIFFERENT
 from zbackup.plan.duration_text import length
@@ -52,6 +53,7 @@ class Lag:
     behind: timedelta | None
     most: timedelta | None
     waiting: timedelta = timedelta.max
+    other_key: OtherKey | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +62,8 @@ class Facts:
     dataset; `gaps` are reasons for moments of the promised window that cannot be restored, and `gap_keys`
     what each is known by; `lost` is how much of the promised window is out of reach although it was in reach
     once, or should have been, gaps included; `doubt` is why a prune does not count ages up to now; `alone`
-    why no log leads on from the newest backup; `switched` are gaps that a switch made; `out_of_order` are
+    why no log leads on from the newest backup; `switched` are gaps that a switch made, and `silent` those of
+    which the log does not show what was committed; `out_of_order` are
     transactions, each in a line, whose times contradict the order of the log; `leftovers` are clones that
     nobody finished, and `down` those that should
     run. `unreadable` are (snapshot, problem), `unreadable_clones` (dataset, problem)."""
@@ -78,6 +81,7 @@ class Facts:
     gap_keys: tuple[str, ...] = ()
     alone: tuple[str, ...] = ()
     switched: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
     lost: timedelta = timedelta()
     doubt: str = ""
     lags: tuple[Lag, ...] = ()
@@ -97,6 +101,7 @@ def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
         _age(facts, expected),
         *_gaps(facts),
         *_switched(facts),
+        *_silent(facts),
         _short(facts),
         _alone(facts),
         _daemon(facts, expected),
@@ -191,6 +196,21 @@ def _switched(facts: Facts) -> list[Finding]:
     ]
 
 
+def _silent(facts: Facts) -> list[Finding]:
+    return [
+        Finding(
+            severity="warning",
+            subject="window",
+            text=f"there is a gap in the promised window: {why}",
+            why="no moment in it can be restored, and nothing brings it back; if datasets were rolled back, "
+            "what was committed before that is gone; it passes when it leaves the window",
+            fix="zbackup window",
+            key=f"silent {why}",
+        )
+        for why in facts.silent
+    ]
+
+
 def _short(facts: Facts) -> Finding | None:
     # Without a backup, or with a gap, that is said already.
     if not facts.lost or facts.gaps or facts.newest is None:
@@ -247,6 +267,30 @@ def of_jobs(jobs: Sequence[JobFacts]) -> list[Finding]:
 
 
 def _lags(lags: Sequence[Lag]) -> list[Finding]:
+    return [
+        *(_other_key(lag.destination, found) for lag in lags if (found := lag.other_key)),
+        *_behind(lags),
+    ]
+
+
+def _other_key(destination: str, found: OtherKey) -> Finding:
+    text = f"the encryption root of {found.copy} at {destination} was changed to {found.root}"
+    if found.overwritten:
+        why = "neither key opens it since the stream that arrived afterwards"
+    else:
+        why = f"nothing more is sent: a stream brings the key of {found.dataset}, and neither would open it"
+    return Finding(
+        severity="critical",
+        subject="ship",
+        text=text,
+        why=f"{why}; zbackup check names the remedy",
+        fix="zbackup check",
+        exit_status=KeyElsewhere.exit_status,
+        key=f"{destination} key",
+    )
+
+
+def _behind(lags: Sequence[Lag]) -> list[Finding]:
     return [
         Finding(
             severity="critical",

@@ -1,9 +1,9 @@
 """Encrypted datasets whose key is not loaded. Pure."""
 
-import shlex
 from collections import defaultdict
 from collections.abc import Sequence
 
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import KeyNotLoaded
 from zbackup.model.finding import Finding
 from zbackup.model.space import DatasetSettings
@@ -21,7 +21,7 @@ def not_loaded(settings: Sequence[DatasetSettings]) -> list[Finding]:
             subject="datasets",
             text=f"the key of {root} is not loaded, so nothing in {', '.join(names)} can be read",
             why="without it the server cannot run, and no backup can be taken or restored",
-            fix=f"zfs load-key {shlex.quote(root)} && zbackup mount {shlex.join(names)}",
+            fix=f"{command_line('zfs', 'load-key', root)} && {command_line('zbackup', 'mount', *names)}",
             exit_status=KeyNotLoaded.exit_status,
             key=root,
         )

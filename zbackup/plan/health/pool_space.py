@@ -1,12 +1,13 @@
 """Find that a pool is broken, or has too little room left. Pure."""
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from zbackup.model.errors import PoolReadOnly
+from zbackup.model.command_line import command_line
+from zbackup.model.errors import NoRoomForSnapshot, PoolReadOnly
 from zbackup.model.finding import Finding, Severity
 from zbackup.model.space import DatasetSettings, Pool
+from zbackup.plan.size_text import size
 
 FREE_LOW, FREE_SERIOUS = 0.20, 0.10
 DAYS_LOW = 3.0
@@ -24,7 +25,8 @@ def of_space(
     because the rest is reserved. `written` are bytes a day that go into each dataset's snapshots."""
     known = [each for each in settings if each.values.get("available", "").isdigit()]
     lasting = _lasting(pool, written, known)
-    return [*_state(pool), *_room(pool, sum(written.values())), *_tightest(pool, known), *lasting]
+    room = [*_room(pool, sum(written.values())), *_tightest(pool, known)]
+    return [*_state(pool), *_no_snapshot(known), *room, *lasting]
 
 
 def _state(pool: Pool) -> Iterator[Finding]:
@@ -34,7 +36,8 @@ def _state(pool: Pool) -> Iterator[Finding]:
             subject="pool",
             text=f"{pool.name} is imported read-only",
             why="no backup can be taken, received or pruned there, and no clone be made",
-            fix="zpool export {0} && zpool import {0}".format(shlex.quote(pool.name)),
+            fix=f"{command_line('zpool', 'export', pool.name)}"
+            f" && {command_line('zpool', 'import', pool.name)}",
             exit_status=PoolReadOnly.exit_status,
             key=f"{pool.name} read-only",
         )
@@ -44,7 +47,7 @@ def _state(pool: Pool) -> Iterator[Finding]:
             subject="pool",
             text=f"{pool.name} is {pool.health}",
             why="a disk is missing or broken: backups on this pool share its fate",
-            fix=f"zpool status -x {pool.name}",
+            fix=command_line("zpool", "status", "-x", pool.name),
             key=f"{pool.name} {pool.health}",
         )
 
@@ -56,7 +59,7 @@ def _room(pool: Pool, written_a_day: float) -> Iterator[Finding]:
             subject="space",
             text=f"{pool.name} has {pool.free_share:.0%} free",
             why="a full pool stops the database, and ZFS writes ever more slowly on the way there",
-            fix=f"zfs list -o space -r {pool.name}",
+            fix=command_line("zfs", "list", "-o", "space", "-r", pool.name),
             key="free",
         )
     if written_a_day and pool.free / written_a_day < DAYS_LOW:
@@ -88,7 +91,7 @@ class _Less:
 
     @property
     def fix(self) -> str:
-        return f"zfs list -o space,quota,refquota -r {shlex.quote(self.name)}"
+        return command_line("zfs", "list", "-o", "space,quota,refquota", "-r", self.name)
 
 
 def _quotas(settings: DatasetSettings) -> Iterator[_Less]:
@@ -114,6 +117,61 @@ def _rooms(settings: DatasetSettings, pool: Pool) -> Iterator[_Less]:
     # Some less than the pool's share is what ZFS keeps for itself, and is said of the pool already.
     if not _bounded_by_data(settings) and rest.share < pool.free_share / 2:
         yield rest
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """A dataset whose refreservation leaves no room for a snapshot: ZFS needs `needed` bytes, `free` are
+    left."""
+
+    name: str
+    needed: int
+    free: int
+
+    @property
+    def text(self) -> str:
+        return (
+            f"the refreservation of {self.name} leaves no room for a snapshot: "
+            f"it takes {size(self.needed)} beside what is reserved, and {size(self.free)} are free"
+        )
+
+    @property
+    def fix(self) -> str:
+        return f"zfs set refreservation=none {command_line(self.name)}"
+
+
+def too_reserved(settings: Sequence[DatasetSettings]) -> Reserved | None:
+    """Find a dataset of which ZFS takes no snapshot, for want of room beside its refreservation.
+
+    A snapshot owns the data that the reservation counted until then, all that was written since the one
+    before, so that as much is reserved again (dsl_dataset_snapshot_reserve_space of OpenZFS).
+    """
+    for each in settings:
+        needed = each.number("refreservation") - each.number("usedbyrefreservation")
+        if needed > (free := _free_beside(each)):
+            return Reserved(each.name, needed, free)
+    return None
+
+
+def _free_beside(settings: DatasetSettings) -> int:
+    """Return the bytes that are free beside the dataset's own reservation; never too few, where a refquota
+    hides how many there are."""
+    if not _bounded_by_data(settings) or not settings.above:
+        return max(0, settings.number("available") - settings.number("usedbyrefreservation"))
+    return settings.above[0].number("available") + settings.number("reservation")
+
+
+def _no_snapshot(known: Sequence[DatasetSettings]) -> Iterator[Finding]:
+    if found := too_reserved(known):
+        yield Finding(
+            severity="critical",
+            subject="space",
+            text=found.text,
+            why="no backup can be taken; a refquota and a quota bound a dataset without that",
+            fix=found.fix,
+            exit_status=NoRoomForSnapshot.exit_status,
+            key=f"{found.name} refreservation",
+        )
 
 
 def _tightest(pool: Pool, known: Sequence[DatasetSettings]) -> Iterator[Finding]:

@@ -4,7 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from zbackup.model.command_line import command_line
+from zbackup.model.errors import KeyElsewhere
 from zbackup.model.finding import Finding
+from zbackup.model.shipping import TargetDataset
 from zbackup.model.space import Pool
 from zbackup.plan.duration_text import length
 from zbackup.plan.health.health import JobFacts, of_jobs
@@ -31,7 +34,8 @@ class Facts:
     (snapshot, tag). `free_share` is what is left of the room of the dataset `root`, 0 to 1.
 
     `jobs` are those of the daemon at this place; `scheduled` is whether there are to be any. `log_problems`
-    are (instance, what is wrong with its archived log)."""
+    are (instance, what is wrong with its archived log). `shut` are (copy, encryption root) that no
+    key opens."""
 
     root: str
     lots: Sequence[LotFacts]
@@ -44,6 +48,7 @@ class Facts:
     scheduled: bool = False
     daemon_runs: bool = False
     log_problems: Sequence[tuple[str, str]] = ()
+    shut: Sequence[tuple[str, str]] = ()
 
 
 def judge(facts: Facts) -> tuple[Finding, ...]:
@@ -51,6 +56,7 @@ def judge(facts: Facts) -> tuple[Finding, ...]:
     return (
         *_ages(facts),
         *unreadable(facts.unreadable),
+        *_shut(facts.shut),
         *_remains(facts),
         *_logs(facts),
         *_held(facts),
@@ -76,9 +82,39 @@ def _ages(facts: Facts) -> list[Finding]:
             )
         else:
             continue
-        fix = f"zbackup ship {lot.instance}   (on the host that has the database)"
+        fix = f"{command_line('zbackup', 'ship', lot.instance)}   (on the host that has the database)"
         found.append(Finding(severity="critical", subject="backups", text=text, why=why, fix=fix))
     return found
+
+
+def unopenable(targets: Sequence[TargetDataset]) -> list[tuple[str, str]]:
+    """Find the copies that are below another encryption root and have not its salt, and that root.
+
+    A stream that arrived since has brought the source's wrapped key. What is below the root without having
+    arrived has its salt; keys that are no passphrases have none. Copies that share a key have two salts
+    while the next stream of one of them is on its way.
+    """
+    salts = {each.encryption_root: each.salt for each in targets if not each.copies}
+    return [
+        (each.dataset, each.encryption_root)
+        for each in targets
+        if each.copies and each.salt != salts.get(each.encryption_root, each.salt)
+    ]
+
+
+def _shut(shut: Sequence[tuple[str, str]]) -> list[Finding]:
+    return [
+        Finding(
+            severity="critical",
+            subject="keys",
+            text=f"no key opens {copy}: its encryption root was changed to {root}, and a stream has arrived",
+            why="nothing in it can be restored: set the instance's copies aside, and send all of it again",
+            fix="zbackup ship INSTANCE --initial   (on the host that has the database)",
+            exit_status=KeyElsewhere.exit_status,
+            key=copy,
+        )
+        for copy, root in shut
+    ]
 
 
 def _logs(facts: Facts) -> list[Finding]:
@@ -92,7 +128,8 @@ def _logs(facts: Facts) -> list[Finding]:
             subject="archived log",
             text=f"of {instance}: {problem}{more}",
             why="a restore with the archived log ends in front of what is damaged or missing",
-            fix=f"zbackup verify {instance} --at DESTINATION --read all   (where it is configured)",
+            fix=f"{command_line('zbackup', 'verify', instance)}"
+            f" --at DESTINATION --read all   (where it is configured)",
         )
     ]
 
@@ -111,7 +148,7 @@ def _held(facts: Facts) -> list[Finding]:
             subject="holds",
             text=f"{snapshot} is held by {tag}",
             why="no prune takes it while it is held; a restore under way releases it by itself",
-            fix=f"zfs release '{tag}' '{snapshot}'",
+            fix=command_line("zfs", "release", tag, snapshot),
         )
         for snapshot, tag in facts.held
     ]
@@ -127,7 +164,7 @@ def _room(facts: Facts) -> list[Finding]:
                 subject="space",
                 text=text,
                 why="nothing more can be received when its quota is used up",
-                fix=f"zfs list -o space,quota -r {facts.root}",
+                fix=command_line("zfs", "list", "-o", "space,quota", "-r", facts.root),
             )
         )
     return found

@@ -1,10 +1,10 @@
 """Clones that nobody finished, or that do not run: what each is, and the command that mends it. Pure."""
 
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from zbackup.model.clone import Clone
+from zbackup.model.command_line import command_line
 from zbackup.model.finding import Finding
 from zbackup.plan.clones.clone_name import recovery_of
 
@@ -39,7 +39,7 @@ def of_those_down(names: Sequence[str]) -> Iterator[Finding]:
             subject="clones",
             text=f'the clone {name} does not run, and is to run with the host (start = "boot")',
             why="the daemon starts it when it starts itself; why it could not is in its log",
-            fix=f"zbackup clone start {shlex.quote(name)}",
+            fix=command_line("zbackup", "clone", "start", name),
             key=name,
         )
 
@@ -62,14 +62,14 @@ _WHY = "it occupies room, and keeps the backups that it was made of from being p
 
 
 def _told(clone: Clone) -> tuple[str, str]:
-    name, quoted = clone.name, shlex.quote(clone.name)
-    destroy = f"zbackup clone destroy {quoted}"
+    name = clone.name
+    destroy = command_line("zbackup", "clone", "destroy", name)
     recovery = recovery_of(name)
     match clone.state:
         case "resetting":
-            return f"the clone {name} is half reset", f"zbackup clone reset {quoted}"
+            return f"the clone {name} is half reset", command_line("zbackup", "clone", "reset", name)
         case "promoting":
-            return f"the clone {name} is half copied", f"zbackup clone promote {quoted}"
+            return f"the clone {name} is half copied", command_line("zbackup", "clone", "promote", name)
         case "destroying":
             return f"the clone {name} is half destroyed", destroy
         case "failed":

@@ -1,8 +1,8 @@
 """The findings about what cannot be read: snapshots' records and clones' descriptions. Pure."""
 
-import shlex
 from collections.abc import Sequence
 
+from zbackup.model.command_line import command_line
 from zbackup.model.finding import Finding
 
 
@@ -14,7 +14,7 @@ def unreadable_clones(found: Sequence[tuple[str, str]]) -> list[Finding]:
             subject="clones",
             text=f"{dataset} cannot be read: {problem}",
             why="no command works on this clone; all others are as they were, and what it needs stays",
-            fix=f"set its property zbackup:clone right, or zfs destroy -r {shlex.quote(dataset)}",
+            fix=f"set its property right: {command_line('zfs', 'get', 'zbackup:clone', dataset)}",
             key=dataset,
         )
         for dataset, problem in found

@@ -1,10 +1,10 @@
 """Decide which backup is restored as it is, with nothing replayed. Pure."""
 
-import shlex
 from collections.abc import Sequence
 from datetime import datetime
 
 from zbackup.model.backup import Backup
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import NotFound, NotRecoverable, Refused
 from zbackup.plan.recovery.window import usable_bases
 
@@ -46,7 +46,7 @@ def require_one_server(label: str, servers: Sequence[Sequence[Backup]]) -> None:
     """Raise NotRecoverable when backups of several servers at one destination have this label."""
     named = [max(found, key=lambda b: b.createtxg) for s in servers if (found := _with_label(label, s))]
     if len(named) > 1:
-        choices = " or ".join(f"--to-backup {shlex.quote(b.record.backup)} ({b.name})" for b in named)
+        choices = " or ".join(f"{command_line('--to-backup', b.record.backup)} ({b.name})" for b in named)
         raise NotRecoverable(
             f"backups of {len(named)} servers have the label {label} there: say which is meant, {choices}"
         )
@@ -72,7 +72,7 @@ def latest_as_it_is(backups: Sequence[Backup]) -> datetime | None:
 def no_moments(backup: Backup) -> Refused:
     """Return the error that says why this one leads to no moment but its own, and what to do."""
     why = "; ".join(backup.record.blockers)
-    command = f"zbackup restore {backup.record.instance} --to-backup {shlex.quote(backup.name)}"
+    command = command_line("zbackup", "restore", backup.record.instance, "--to-backup", backup.name)
     return Refused(
         f"{backup.name} cannot be recovered to a moment: {why}. It can be restored as it is: {command}"
     )

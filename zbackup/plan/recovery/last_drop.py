@@ -5,7 +5,7 @@ too: everything before it has the table no more. So a drop counts unless a drop,
 table got, left nothing to drop before it. Some logs hold no drop of what was not there, such as an oplog.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from zbackup.model.log_entry import Kind, LogEntry, Touched
 from zbackup.model.table_name import EVERY_TABLE, joined, separated
@@ -17,13 +17,26 @@ class LastDrop:
     `found` is the last that counts, as far as was heard; `defined` the last change of the table's definition,
     which may be the same; `renamed` when it last got another name, and which. SCHEMA.* is all of a schema:
     there one table may go after the other. `only_of_what_was_there`: no other drop of a table is in the log.
+    `last` is the last of the log that did anything to it, and `there` whether it left the table there (None:
+    not known). `view` is the last that dropped a view or a sequence of that name. `disproved` are the
+    positions of transactions that were found before, and did nothing to it.
     """
 
-    def __init__(self, table: str, kind: Kind, *, only_of_what_was_there: bool = False) -> None:
-        self.table, self.kind, self._sure = table, kind, only_of_what_was_there
+    def __init__(
+        self,
+        table: str,
+        kind: Kind,
+        *,
+        only_of_what_was_there: bool = False,
+        disproved: Collection[str] = (),
+    ) -> None:
+        self.table, self.kind, self._sure, self._disproved = table, kind, only_of_what_was_there, disproved
+        self.last: LogEntry | None = None
+        self.there: bool | None = None
         self.found: LogEntry | None = None
         self.defined: LogEntry | None = None
         self.renamed: tuple[LogEntry, str] | None = None
+        self.view: LogEntry | None = None
         self._open = False
         """True while it depends on what was before whether what was found counts."""
         self._begin_file()
@@ -33,11 +46,18 @@ class LastDrop:
         self._here_open = False
         self._here_defined: LogEntry | None = None
         self._here_renamed: tuple[LogEntry, str] | None = None
+        self._here_last: LogEntry | None = None
+        self._here_view: LogEntry | None = None
         self._gone: bool | None = None
 
     def saw(self, entry: LogEntry) -> None:
         """Hear of the next transaction of the file."""
-        own, schema = self._done(entry)
+        if entry.transaction.start in self._disproved:
+            return
+        own, schema = self._done([t for t in entry.tables if t.name not in entry.no_tables])
+        if self.kind in self._done([t for t in entry.tables if t.name in entry.no_tables])[0]:
+            self._here_view = entry
+        self._here_last = entry if own | schema else self._here_last
         if "ddl" in own | schema:
             self._here_defined = entry
         if self.kind in own | schema and not self._gone:
@@ -68,6 +88,10 @@ class LastDrop:
         """Hear that there is no more of the file; tell whether older ones have no say."""
         self.defined = self.defined or self._here_defined
         self.renamed = self.renamed or self._here_renamed
+        self.last = self.last or self._here_last
+        self.view = self.view or self._here_view
+        if self.there is None and self._gone is not None:
+            self.there = not self._gone
         if self.found is None or (self._open and self._gone):
             self.found, self._open = self._here, self._here_open
         elif self._gone is False:
@@ -80,10 +104,9 @@ class LastDrop:
         whole = schema if self._is_schema() else own | schema
         return self.kind == "drop" and "drop" in whole
 
-    def _done(self, entry: LogEntry) -> tuple[set[Kind], set[Kind]]:
+    def _done(self, tables: Sequence[Touched]) -> tuple[set[Kind], set[Kind]]:
         """Return what was done to the table, or to tables of the schema; and to the schema as a whole."""
         everything = joined(separated(self.table)[0], EVERY_TABLE)
-        tables = [t for t in entry.tables if t.name not in entry.no_tables]
         touched = [t for t in tables if self._is_meant(t.name, everything)]
         if not touched:
             # It was found although it is written otherwise, so it is one there.

@@ -3,13 +3,13 @@
 The rule everywhere: everything committed before the target is there, nothing from the target on.
 """
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from zbackup.model.backup import Backup, finished
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import NotFound, NotRecoverable
 from zbackup.model.log import ClusterTime, position_of
 from zbackup.model.record import ARCHIVED, Record
@@ -105,7 +105,7 @@ def require_whole_log(base: Backup, log: Backup | None, backups: Sequence[Backup
     if broken := first_break(base, log, backups):
         since = (b for b in usable_bases(backups) if b.record.blockers and b.createtxg >= broken.createtxg)
         alone = min(since, key=_age, default=None)
-        own = f"; what was there then comes with --to-backup {shlex.quote(alone.name)}" if alone else ""
+        own = f"; what was there then comes with {command_line('--to-backup', alone.name)}" if alone else ""
         raise NotRecoverable(f"no whole log leads there from {base.name}: {broken.log_break}{own}; {window}")
 
 
@@ -115,7 +115,7 @@ def _require_shown(target: datetime, base: Backup, backups: Sequence[Backup]) ->
         if silent.after < target <= silent.to:
             ends = [b for b in usable_bases(backups) if b.record.log_to == silent.position]
             name = max(ends, key=_age).name if ends else ""
-            own = f". To restore the state of that backup: --to-backup {shlex.quote(name)}" if name else ""
+            own = f". To restore the state of that backup: --to-backup {command_line(name)}" if name else ""
             raise NotRecoverable(f"{silent.told}{own}")
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from zbackup.model.backup import Backup
+from zbackup.model.shipped import OtherKey
 from zbackup.model.shipping import (
     Inventory,
     Origin,
@@ -85,7 +86,15 @@ class Divergence:
     there: tuple[str, ...]
 
 
-ShipPlan = Steps | UpToDate | NeedsInitial | Divergence
+@dataclass(frozen=True, slots=True)
+class KeyLocked:
+    """What is not encrypted here is received below an encrypted dataset, whose key is not loaded: `root`."""
+
+    dataset: str
+    root: str
+
+
+ShipPlan = Steps | UpToDate | NeedsInitial | Divergence | OtherKey | KeyLocked
 
 
 @dataclass(slots=True)
@@ -137,6 +146,9 @@ def plan_ship(
     mine = [tracks[d.name] for d in datasets if d.name in members]
     if problem := _divergence(mine, inventory):
         return problem
+    sources = [t.dataset for t in mine]
+    if changed := other_keys(sources, inventory):
+        return changed[0]
     if not initial and not any(t.there or t.partial for t in mine):
         return NeedsInitial(tuple(t.dataset.name for t in mine))
     lost = {
@@ -145,10 +157,50 @@ def plan_ship(
     steps = [step for b in wanted for step in _of_backup(b, tracks, inventory)]
     if not initial and (again := [s.snapshot.dataset for s in steps if _is_begun_in(s, lost)]):
         return NeedsInitial(tuple(dict.fromkeys(again)))
+    if inventory.locked and (
+        plain := [s.snapshot.dataset for s in steps if _is_encrypted_there(s, inventory)]
+    ):
+        return KeyLocked(plain[0], inventory.locked)
     if steps:
         return Steps(tuple(steps))
     committed = inventory.committed
     return UpToDate(next((b for b in reversed(wanted) if b.record.backup in committed), None))
+
+
+def _is_encrypted_there(step: Step, inventory: Inventory) -> TypeGuard[Send]:
+    """Tell whether the stream is encrypted over there: a new copy below an encrypted dataset is."""
+    if not isinstance(step, Send) or step.part.raw:
+        return False
+    target = inventory.dataset(step.part.dataset)
+    return target is None or target.encrypted or not target.copies
+
+
+def other_keys(sources: Sequence[SourceDataset], inventory: Inventory) -> list[OtherKey]:
+    """Find the copies of encrypted datasets that are below another encryption root than their own.
+
+    A copy may share the key of another one, as their sources do: the next streams bring both the same key.
+    """
+    targets = {source.name: target_of(source, inventory) for source in sources if source.encrypted}
+    roots = {
+        target.dataset: source.encryption_root for source in sources if (target := targets.get(source.name))
+    }
+    return [
+        OtherKey(
+            dataset=source.name,
+            copy=target.dataset,
+            root=target.encryption_root,
+            overwritten=_overwritten(source, target),
+        )
+        for source in sources
+        if (target := targets.get(source.name)) and target.copies
+        if target.encryption_root not in ("", target.dataset)
+        if roots.get(target.encryption_root) != source.encryption_root
+    ]
+
+
+def _overwritten(source: SourceDataset, target: TargetDataset) -> bool:
+    """Tell whether it has the source's wrapped key, as far as salts say: only passphrases have one."""
+    return source.salt == target.salt and source.salt not in ("", "0", "-")
 
 
 def _is_begun_in(step: Step, lost: Mapping[str, int | None]) -> TypeGuard[Send]:

@@ -216,3 +216,17 @@ def test_a_list_of_earlier_ones_is_read_or_refused(kind: int, body: bytes) -> No
         read_earlier(kind, body)
     except ValueError as refusal:
         assert "unreadable" in str(refusal)
+
+
+def test_a_gtid_of_mariadb_that_was_given_again_is_found_each_time(tmp_path: Path) -> None:
+    """In one file and in others, also where the next file begins with a higher number of its source."""
+    mine, other = (0, 1, 7), (0, 2, 7)
+    log = mariadb_log(tmp_path, [[mine, (0, 1, 8), mine], [(0, 1, 9)], [other, mine], [(1, 1, 7)]])
+    found = find(Gtid("mariadb", "0-1", 7), log.files)
+    assert found.found
+    starts = [each.start for each in (found.found, *found.others)]
+    assert starts == [f"{path.name}:{one.start}" for path, one in log.written if one.gtid == "0-1-7"]
+    assert len(starts) == 3
+    assert not find(Gtid("mariadb", "0-2", 7), log.files).others
+    assert not find(Gtid("mariadb", "1-1", 7), log.files).others
+    assert not find(FilePosition("binlog.000001", log.written[0][1].start), log.files).others

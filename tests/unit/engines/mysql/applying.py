@@ -104,7 +104,7 @@ class Applying:
         self.serving = serving
 
     @contextmanager
-    def temporary(self) -> Iterator[Any]:
+    def temporary(self, *, recovers: bool = False) -> Iterator[Any]:
         self.did.append("start")
         yield self._temporary()
         self.did.append("stop")
@@ -120,6 +120,7 @@ class Applying:
             account=account,
             progressing=self.progressing,
             hand_over=lambda: self.did.append("hand over"),
+            discard=lambda: self.did.append("discard"),
         )
 
     @contextmanager

@@ -14,6 +14,7 @@ from zbackup.config.recovery import Recovery as RecoveryTable
 from zbackup.engines.mysql.recovery import replay, replication_source
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.model.log import Transaction
+from zbackup.model.proof import ProofSubject
 from zbackup.model.recovery import Files, Recovered, Serving
 from zbackup.model.target import Stop, Time, WholeLog
 
@@ -86,14 +87,22 @@ class Story:
         self.servers.append(kind(files, held=[*self.held], **self.given))
         return self.server
 
-    def recover(self, stop: Stop = ALL, skip: Transaction | None = None, **given: Any) -> Recovered:
+    def recover(
+        self,
+        stop: Stop = ALL,
+        skip: Transaction | None = None,
+        proves: ProofSubject | None = None,
+        **given: Any,
+    ) -> Recovered:
         """`given` is what the server is from the beginning."""
         self.given = given
         self.source = self.files("log")
         base = self.base
         if self.beside:
             base = replace(base, beside=(base.home, self.source.home))
-        return self.recovery.recover(base, self.source, stop, SERVING, self.progress, skip=skip)
+        return self.recovery.recover(
+            base, self.source, stop, SERVING, self.progress, skip=skip, proves=proves
+        )
 
     @property
     def server(self) -> Any:

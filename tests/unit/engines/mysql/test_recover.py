@@ -9,8 +9,9 @@ import pytest
 from tests.unit.engines.mysql.recovered import SERVING, Flavor, Story, until
 from zbackup.engines.mysql.binlog.events import IGNORABLE
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.recovery import replay_mysql, replay_remarks
-from zbackup.model.errors import NotRecoverable, VerificationFailed
+from zbackup.engines.mysql.recovery import next_transaction, replay_mysql, replay_remarks
+from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed
+from zbackup.model.proof import NEXT, ProofSubject, Sight
 
 TORN = b"\x00\x11\x22\x33\xa2\x01\x00\x00\x00\xff\x00\x00\x00"
 
@@ -274,3 +275,32 @@ def test_a_zone_that_is_not_the_original_one_is_told_where_something_is_replayed
         f"warning: {recovered.other_zone}" for _ in range(told)
     ]
     assert ("UTC+05:30" in recovered.other_zone) is told and bool(recovered.other_zone) is told
+
+
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize(("second", "number"), [(25, 3), (35, 4), (45, 5), (65, 7), (75, 8)])
+def test_one_transaction_more_is_applied_to_a_clone_of_it(
+    story: Story, monkeypatch: pytest.MonkeyPatch, second: int, number: int, *, beside: bool
+) -> None:
+    """Also where the log was cut off before it. MySQL's applier reads its file from the beginning."""
+    if beside:
+        monkeypatch.setattr(replay_mysql, "SMALL", 0)
+    story.beside = beside
+    recovered = story.recover(until(second), proves=ProofSubject())
+    following, home = recovered.first_skipped, story.base.home
+    assert following == story.transaction(number) and recovered.sights == (Sight(),)
+    second_clone = replace(story.base, home=story.room / "second", beside=())
+    log = story.source.record
+    seen = story.recovery.step_on(second_clone, home, log, following, ProofSubject(), story.progress)
+    assert story.server.has == story.gtids(number)
+    assert seen.holds == (story.flavor == "mariadb" or story.server.has == [following.gtid])
+    assert story.server.did[-2:] == ["discard", "stop"]
+    assert all(file.stat().st_blocks < 64 for file in (home / NEXT).iterdir())
+
+
+def test_a_transaction_that_is_too_large_is_not_kept(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(next_transaction, "LARGEST", 10)
+    recovered = story.recover(until(45), proves=ProofSubject())
+    assert recovered.first_skipped and not (story.base.home / NEXT).exists()
+    with pytest.raises(Refused, match="it is larger than"):
+        next_transaction.taken_out(recovered.first_skipped, story.base.home)

@@ -26,7 +26,7 @@ MIB = 1024**2
 # replSetResizeOplog takes no less (MongoDB manual), in MiB.
 SMALLEST_MIB = 990
 
-FIELDS = ("ts", "t", "wall", "op", "ns", "o")
+FIELDS = ("ts", "t", "wall", "op", "ns", "o", "ui")
 
 BEFORE_ALL = Timestamp(0, 0)
 

@@ -20,6 +20,7 @@ from zbackup.engines.mongodb.oplog.oplog_entry import wall_time
 from zbackup.engines.mongodb.optime import OpTime
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server.connection import connect
+from zbackup.engines.mongodb.server.named_collections import BUCKETS
 from zbackup.model.log import Transaction
 from zbackup.model.log_entry import KINDS, Kind, LogEntry, LogFilter, LogRead, Lost, Touched
 
@@ -27,9 +28,6 @@ _ROWS: Final[dict[str, Kind]] = {"i": "insert", "u": "update", "d": "delete"}
 _DDL: Final[tuple[Kind, ...]] = ("ddl",)
 _DROP: Final[tuple[Kind, ...]] = ("ddl", "drop")
 _TRUNCATE: Final[tuple[Kind, ...]] = ("ddl", "truncate")
-_BUCKETS: Final = "system.buckets."
-"""The beginning of the names of collections that hold the buckets of a time series."""
-
 _SHOWN: Final = 1 << 14
 _MARGIN: Final = timedelta(minutes=10)
 """Wall-clock times may go back by as much from one entry to the next."""
@@ -125,7 +123,7 @@ def _pattern(table: str) -> str:
     database, _, name = table.partition(".")
     if name in ("", "*"):
         return rf"^{re.escape(database)}\."
-    return rf"^{re.escape(database)}\.({re.escape(_BUCKETS)})?{re.escape(name)}$"
+    return rf"^{re.escape(database)}\.({re.escape(BUCKETS)})?{re.escape(name)}$"
 
 
 def _entry(entry: Mapping[str, Any], size: int, pending: Pending) -> LogEntry | None:
@@ -190,7 +188,7 @@ def _command(command: str, argument: Any, content: Mapping[str, Any], namespace:
 def _table(namespace: str) -> str:
     """A collection's name; of a time series that which people know it by."""
     database, _, name = namespace.partition(".")
-    return f"{database}.{name.removeprefix(_BUCKETS)}"
+    return f"{database}.{name.removeprefix(BUCKETS)}"
 
 
 def _logged(entry: Mapping[str, Any], tables: Tables, events: int, size: int, text: str = "") -> LogEntry:

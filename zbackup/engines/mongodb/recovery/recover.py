@@ -1,7 +1,6 @@
 """Recover a mongod as of the target from a backup's files and a later holder of the oplog."""
 
 import os
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,6 +34,7 @@ from zbackup.engines.mongodb.recovery.as_it_is import (
 )
 from zbackup.engines.mongodb.recovery.as_of import was_still
 from zbackup.engines.mongodb.recovery.handing_over import handed_over
+from zbackup.engines.mongodb.recovery.sight import look
 from zbackup.engines.mongodb.recovery.validate import validate_collections
 from zbackup.engines.mongodb.server.connection import Connection
 from zbackup.engines.owner import require_own_user
@@ -42,9 +42,11 @@ from zbackup.model.added_log import AddedFile
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
 from zbackup.model.cluster import TooLate, role_of
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import NotRecoverable, Refused
 from zbackup.model.log import ClusterTime, LogSpan, Transaction
 from zbackup.model.progress import Progress
+from zbackup.model.proof import ProofSubject, Sight
 from zbackup.model.record import ARCHIVED, Record
 from zbackup.model.recovery import Checked, Entrance, Files, Recovered, ReplayRange, Serving
 from zbackup.model.target import Stop, time_of
@@ -129,6 +131,7 @@ class MongoRecovery:
         progress: Progress,
         *,
         skip: Transaction | None = None,
+        proves: ProofSubject | None = None,
     ) -> Recovered:
         """Merge the oplogs, let mongod recover to the stop point, and serve the result."""
         if skip is not None:
@@ -153,6 +156,7 @@ class MongoRecovery:
                 hand_over(connection, progress)
                 role = role_of(log.record.server) or role_of(base.record.server)
                 member = membership(connection, role) if role else None
+                sights = look(connection, proves, merged.point.skipped) if proves else ()
                 if serving and serving.addresses:
                     rewrite(connection, serving.role, serving.addresses)
         return Recovered(
@@ -164,7 +168,20 @@ class MongoRecovery:
             replay=merged.replay,
             clock_accepted=merged.point.disputed,
             member=member,
+            sights=sights,
         )
+
+    def step_on(
+        self,
+        files: Files,
+        home: Path,
+        log: Record,
+        following: Transaction,
+        proves: ProofSubject,
+        progress: Progress,
+    ) -> Sight:
+        """See engines.base.Recovery. What an entry does to a collection it tells itself: see sight."""
+        raise Refused("the next entry of the oplog does not name the collection by its UUID")
 
     def open(self, base: Files, serving: Serving | None, progress: Progress) -> Recovered:
         """See engines.base.Recovery."""
@@ -229,7 +246,7 @@ class MongoRecovery:
         path = str(OwnPaths(home=run, run=run).socket)
         host = f"127.0.0.1:{port}" if port else quote(path, safe="")
         login = ("--username", user, "--authenticationDatabase", "admin") if user else ()
-        return path, shlex.join(("mongosh", f"mongodb://{host}/?directConnection=true", *login))
+        return path, command_line("mongosh", f"mongodb://{host}/?directConnection=true", *login)
 
     def _program(self, record: Record) -> tuple[str, ...]:
         found = find_program(self.table.server, record.server.get("mongod", ""), record.server_version)

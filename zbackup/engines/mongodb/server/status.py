@@ -96,6 +96,15 @@ def _names(argv: Sequence[str]) -> tuple[str, ...]:
     return tuple(word.lstrip("-").partition("=")[0] for word in argv[1:] if word.startswith("-"))
 
 
+def other_members(connection: Connection) -> tuple[str, ...]:
+    """The other members of the server's set that keep its data, hidden ones, too; none where it has no
+    set."""
+    if not connection.command({"hello": 1}).get("setName"):
+        return ()
+    members = connection.command({"replSetGetStatus": 1}).get("members") or ()
+    return tuple(str(m.get("name")) for m in members if not m.get("self") and m.get("stateStr") != "ARBITER")
+
+
 def oplog_end(connection: Connection) -> OplogEnd:
     """The end of the oplog now. Raise DatabaseError when it has no entry."""
     newest = connection.find(OPLOG, {}, fields=("ts", "t", "wall"), backwards=True, most=NEWEST_ENTRIES)

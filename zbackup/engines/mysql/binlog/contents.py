@@ -1,7 +1,7 @@
 """Tell what each transaction of a binlog file did, to which tables. The hot path of searching a log."""
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from struct import Struct
 from typing import Final
 
@@ -75,8 +75,8 @@ _names: dict[bytes, str] = {}
 """The names of tables as they stand in table map events that were sound."""
 
 
-OpenTables = Callable[[int], set[str]]
-"""Tells the temporary tables of a thread that were open before a transaction."""
+OpenBefore = Callable[[int, Iterable[str]], set[str]]
+"""Tells the temporary tables of a thread in front of a transaction, as far as these tables may be hidden."""
 
 
 class Contents:
@@ -86,7 +86,7 @@ class Contents:
     user = stops = ""
     mysql = only_tries = False
     """`only_tries`: what it says has begun, or was rolled back."""
-    temporary: OpenTables | None = None
+    temporary: OpenBefore | None = None
     said: tuple[tuple[str, QueryStatus | None], ...] = ()
     """Statements, each with the mode of its session; None where that is not known."""
     frame: bytes = b""
@@ -158,7 +158,7 @@ def kinds_of(mask: int) -> tuple[Kind, ...]:
     return _KINDS_OF[mask]
 
 
-def read_contents(scanner: Scanner, span: tuple[int, int], temporary: OpenTables | None = None) -> Contents:
+def read_contents(scanner: Scanner, span: tuple[int, int], temporary: OpenBefore | None = None) -> Contents:
     """Look into the transaction between two offsets.
 
     Without `temporary` what is done to a temporary table counts for a table of its name. Only events whose
@@ -284,9 +284,9 @@ def _statement(found: Contents, head: bytes, alone: bool, size: int, said: Calla
 def _tables(found: Contents, statement: Statement, thread: int, *, alone: bool) -> None:
     """Note what a statement does to tables that are not temporary."""
     tables = {} if statement.temporary else statement.tables
-    if alone and found.temporary:
+    if found.temporary and (alone or (statement.verb == "RENAME" and not found.mysql)):
         if hides(statement):
-            open_ = found.temporary(thread)
+            open_ = found.temporary(thread, statement.tables)
             for earlier in found.followed:
                 follow(open_, earlier)
             tables = real_tables(statement, open_)

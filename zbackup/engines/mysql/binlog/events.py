@@ -5,6 +5,7 @@ the mysql::serialization library) and the MariaDB knowledge base ("Replication P
 header, GTID_EVENT, FORMAT_DESCRIPTION_EVENT"). All numbers are little-endian.
 """
 
+import re
 import struct
 import zlib
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from enum import Enum
 from mmap import mmap
 from typing import Final
 
+from zbackup.engines.mysql.binlog.errors import BinlogTooOld
 from zbackup.engines.mysql.binlog.read_in_pieces import Pieces
 
 MAGIC: Final = b"\xfebin"
@@ -119,15 +121,39 @@ HEADER: Final = struct.Struct("<I B I I I H")
 SHAPE: Final = struct.Struct("<4x B 4x I I")
 """The part of HEADER that walking needs: type, size, end position."""
 
+_SIZE: Final = struct.Struct("<9x I")
 _VERSION: Final = struct.Struct("<H 50s I B")
 _QUERY: Final = struct.Struct("<8x B 2x H")
 _QUERY_FIXED: Final = 13
 _TYPES_ONLY_MARIADB_HAS: Final = 160
 _CRC32: Final = 1
+_START: Final = 1
+_FEWEST_TYPES: Final = 27
+"""As MySQL 5.0 has."""
+_VERSION_4: Final = 4
+TOO_OLD: Final = "written by a server older than MySQL 5.7 or MariaDB 10.0"
 _SUMMED: Final = 0x2144DF1C
 """The CRC32 of any bytes that end with their own CRC32, lowest byte first."""
 
 _CHUNK: Final = 1 << 20
+
+
+def all_match(data: Live, at: int, end: int) -> bool:
+    """Tell whether the events between two offsets fill that, each with the CRC32 of its bytes at its end."""
+    size_at, crc32, least = _SIZE.unpack_from, zlib.crc32, HEADER_SIZE + CHECKSUM_SIZE
+    if isinstance(data, Pieces):
+        return False
+    while at < end:
+        behind = at + size_at(data, at)[0]
+        if behind - at < least or behind > end:
+            return False
+        if behind - at > _CHUNK:
+            if not checksum_matches(data, at, behind):
+                return False
+        elif crc32(data[at:behind]) != _SUMMED:
+            return False
+        at = behind
+    return at == end
 
 
 def checksum_matches(data: Live, start: int, end: int) -> bool:
@@ -148,20 +174,38 @@ def checksum_matches(data: Live, start: int, end: int) -> bool:
     return checksum == _SUMMED
 
 
+def is_of_old_server(event: bytes) -> bool:
+    """Tell whether a file's first event is of a server before MySQL 5.6.2 or MariaDB 5.3, without checksum.
+
+    MySQL before 5.0 began its files with another event (START_EVENT_V3, in format 1 with a shorter header).
+    """
+    if event[4] != FORMAT_DESCRIPTION:
+        return event[4] == _START
+    if len(event) < HEADER_SIZE + _VERSION.size:
+        return False
+    binlog_version, name, *_ = _VERSION.unpack_from(event, HEADER_SIZE)
+    number = re.match(rb"(\d{1,3})\.(\d{1,3})\.(\d{1,3})", name)
+    oldest = (5, 3, 0) if b"MariaDB" in name else (5, 6, 2)
+    return bool(binlog_version < _VERSION_4 or (number and tuple(map(int, number.groups())) < oldest))
+
+
 def parse_format(event: bytes) -> Format:
-    """Read a format description event. Raise ValueError when it is none that a supported server wrote.
+    """Read a format description event. Raise ValueError when it makes no sense, BinlogTooOld when no
+    supported server wrote it.
 
     Behind the version come the header lengths of all event types, one byte each; only MariaDB has types from
     160 on, which tells the two apart even where the version text was changed. The last byte before the
     event's own checksum is the checksum algorithm of all events (MySQL 5.6, MariaDB 5.3 and later).
     """
     lengths_at = HEADER_SIZE + _VERSION.size
-    if len(event) < lengths_at + PREVIOUS_GTIDS + 1 + CHECKSUM_SIZE:
-        raise ValueError("written by a server older than MySQL 5.7 or MariaDB 10.0")
-    binlog_version, name, _, header_size = _VERSION.unpack_from(event, HEADER_SIZE)
-    if (binlog_version, header_size) != (4, HEADER_SIZE):
-        raise ValueError(f"binlog version {binlog_version} with {header_size} byte headers")
     types = len(event) - lengths_at - 1 - CHECKSUM_SIZE
+    if types < _FEWEST_TYPES:
+        raise ValueError("it is too short")
+    if types < XA_PREPARE or _TYPES_ONLY_MARIADB_HAS <= types < GTID_LIST:
+        raise BinlogTooOld(TOO_OLD)
+    binlog_version, name, _, header_size = _VERSION.unpack_from(event, HEADER_SIZE)
+    if (binlog_version, header_size) != (_VERSION_4, HEADER_SIZE):
+        raise ValueError(f"binlog version {binlog_version} with {header_size} byte headers")
     return Format(
         dialect=Dialect.MARIADB if types >= _TYPES_ONLY_MARIADB_HAS else Dialect.MYSQL,
         server_version=name.rstrip(b"\0").decode("ascii", "replace"),

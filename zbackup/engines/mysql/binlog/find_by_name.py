@@ -2,14 +2,20 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from struct import Struct
+from typing import Final
 
-from zbackup.engines.mysql.binlog.errors import BinlogDamaged
+from zbackup.engines.mysql.binlog.errors import BinlogDamaged, BinlogTooOld
 from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.position import LoggedTransaction
 from zbackup.engines.mysql.binlog.reader import begun, describe, opened
+from zbackup.engines.mysql.binlog.scan import Scanner
+from zbackup.engines.mysql.binlog.search_by_filter import Finder
 from zbackup.engines.mysql.binlog.transactions_before import Earlier, read_earlier
 from zbackup.model.log import Searched
 from zbackup.model.transaction_name import FilePosition, Gtid, TransactionName
+
+_NUMBER_AND_DOMAIN: Final = Struct("<Q I")
 
 
 def find(name: TransactionName, files: Sequence[Path]) -> Searched:
@@ -17,9 +23,15 @@ def find(name: TransactionName, files: Sequence[Path]) -> Searched:
 
     Raise BinlogDamaged or BinlogEncrypted when a file that has to be read cannot be.
     """
-    found, why = find_gtid(name, files) if isinstance(name, Gtid) else find_position(name, files)
+    found: Sequence[LoggedTransaction]
+    if isinstance(name, Gtid):
+        found, why = find_gtid(name, files)
+    else:
+        one, why = find_position(name, files)
+        found = [one] if one else []
     return Searched(
-        found=found.described() if found else None,
+        found=found[0].described() if found else None,
+        others=tuple(each.described() for each in found[1:]),
         first=files[0].name,
         last=files[-1].name,
         begun=begun(files[0]),
@@ -43,17 +55,36 @@ def find_position(position: FilePosition, files: Sequence[Path]) -> tuple[Logged
     return None, f"{position} is in no transaction: none ends behind it in that file"
 
 
-def find_gtid(gtid: Gtid, files: Sequence[Path]) -> tuple[LoggedTransaction | None, str]:
-    """The transaction with that global id; else None, and why."""
+def find_gtid(gtid: Gtid, files: Sequence[Path]) -> tuple[list[LoggedTransaction], str]:
+    """The transactions with that global id, the oldest first; where there is none, why.
+
+    MySQL gives each once. MariaDB without gtid_strict_mode gives a number again when it is told to
+    (gtid_seq_no), and when servers were exchanged or their logs reset: so every file is looked at.
+    """
     heads = [earlier(file) for file in files]
+    found: list[LoggedTransaction] = []
     for file in _candidates(gtid, files, heads):
         with opened(file) as scanner:
-            for span in scanner.spans():
-                if scanner.gtid(span[0]) == str(gtid):
-                    return describe(file, scanner, span), ""
+            if gtid.flavor == "mariadb" and not _is_named_in(scanner, gtid):
+                continue
+            named = (span for span in scanner.spans() if scanner.gtid(span[0]) == str(gtid))
+            found += [describe(file, scanner, span) for span in named]
+        if found and gtid.flavor == "mysql":
+            break
+    if found:
+        return sorted(found, key=lambda each: each.start), ""
     if heads[0] and heads[0].contains(gtid):
-        return None, f"{gtid} was before {files[0].name}, the oldest there is"
-    return None, f"{gtid} is not there"
+        return [], f"{gtid} was before {files[0].name}, the oldest there is"
+    return [], f"{gtid} is not there"
+
+
+def _is_named_in(scanner: Scanner, gtid: Gtid) -> bool:
+    """Tell whether the bytes of MariaDB's GTID event are in the file: its number and domain come together.
+
+    That is found some ten times faster than the transactions are.
+    """
+    domain = int(gtid.source.partition("-")[0])
+    return Finder(scanner.data, _NUMBER_AND_DOMAIN.pack(gtid.number, domain)).at(0) < len(scanner.data)
 
 
 def _candidates(gtid: Gtid, files: Sequence[Path], heads: Sequence[Earlier | None]) -> list[Path]:
@@ -74,12 +105,12 @@ def _candidates(gtid: Gtid, files: Sequence[Path], heads: Sequence[Earlier | Non
 def earlier(path: Path) -> Earlier | None:
     """Tell what was in the log before the file, by its beginning.
 
-    None where that cannot be told: a crash cut the file off too early, or it is damaged there, which matters
-    only if the file has to be read. Raise BinlogEncrypted.
+    None where that cannot be told: a crash cut the file off too early, or it is damaged or too old, which
+    matters only if the file has to be read. Raise BinlogEncrypted.
     """
     try:
         with opened(path) as scanner:
             head = scanner.head()
         return read_earlier(*head) if head else None
-    except (BinlogDamaged, ValueError):
+    except (BinlogDamaged, BinlogTooOld, ValueError):
         return None

@@ -8,7 +8,7 @@ from typing import Final
 
 from zbackup.engines.mysql.binlog.compressed import hides_text
 from zbackup.engines.mysql.binlog.contents import read_contents
-from zbackup.engines.mysql.binlog.errors import BinlogDamaged, BinlogEncrypted
+from zbackup.engines.mysql.binlog.errors import BinlogDamaged, BinlogEncrypted, BinlogTooOld
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT, Buffer
 from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.needs import WORDS, Need
@@ -117,7 +117,7 @@ def find_unreplayable(
             continue
         begin = start.offset if number == start.sequence else FIRST_EVENT
         limit = end.offset if end and number == end.sequence else None
-        with suppress(BinlogDamaged, BinlogEncrypted), opened(path, limit) as scanner:
+        with suppress(BinlogDamaged, BinlogEncrypted, BinlogTooOld), opened(path, limit) as scanner:
             stops = (stop.told(lacking) for stop in _stops_in(path, scanner, begin, memory))
             found += filter(None, stops)
     return found

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Final
 
+from zbackup.engines.mysql.binlog.errors import damage_typed
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT, Buffer
 from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition
 from zbackup.engines.mysql.binlog.read_in_pieces import Pieces
@@ -35,7 +36,8 @@ def transactions(
     that it cuts is left out. `committed` is exact to the microsecond for MySQL 8.0 and later and is the
     original commit time; for MariaDB and MySQL 5.7 it is the whole second in which the committing statement
     started, so it may fall from one transaction to the next. Ends quietly where the server had not finished
-    writing. Raise BinlogDamaged for corruption, BinlogEncrypted for a file that only the server can read.
+    writing. Raise BinlogDamaged for corruption, BinlogEncrypted for a file that only the server can
+    read, BinlogTooOld for one of a server that is not supported.
     """
     with opened(path, end) as scanner:
         for span in scanner.spans(start):
@@ -81,14 +83,18 @@ def check_events(path: Path, *, start: int = FIRST_EVENT, end: int | None = None
 
 @contextmanager
 def opened(path: Path, end: int | None = None) -> Iterator[Scanner]:
-    """A scanner over the file's first `end` bytes (all if None) as they are now. It may be written to."""
+    """A scanner over the file's first `end` bytes (all if None) as they are now. It may be written to.
+
+    Raise BinlogDamaged where what is read of it makes no sense, here or by the caller.
+    """
     with secure_files.open_regular(path) as file:
         size = file.seek(0, 2)
         limit = size if end is None else min(size, end)
         # An empty file cannot be mapped.
         data: Buffer = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b""
         try:
-            yield Scanner(data, path.name, limit, _identity(file, limit))
+            with damage_typed(path.name):
+                yield Scanner(data, path.name, limit, _identity(file, limit))
         finally:
             if isinstance(data, mmap.mmap):
                 data.close()
@@ -114,7 +120,8 @@ def opened_live(path: Path) -> Iterator[Scanner]:
     """
     with secure_files.open_regular(path) as file:
         size = file.seek(0, 2)
-        yield Scanner(Pieces(file, path.name, size), path.name, size)
+        with damage_typed(path.name):
+            yield Scanner(Pieces(file, path.name, size), path.name, size)
 
 
 def describe(path: Path, scanner: Scanner, span: Span) -> LoggedTransaction:

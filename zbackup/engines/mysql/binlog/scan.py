@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from zbackup.engines.mysql.binlog import events
-from zbackup.engines.mysql.binlog.errors import BinlogDamaged, BinlogEncrypted
+from zbackup.engines.mysql.binlog.errors import BinlogDamaged, BinlogEncrypted, BinlogTooOld
 from zbackup.engines.mysql.binlog.events import (
     BEGINS,
     BETWEEN,
@@ -39,6 +39,8 @@ _ALWAYS_PLACED: Final = BEGINS | BETWEEN | {XID, XA_PREPARE}
 
 _POSITION_MASK: Final = 0xFFFFFFFF
 _CHUNK: Final = 1 << 16
+_FIRST_BYTES: Final = 128
+"""Of a file's first event, up to behind the version of its server."""
 
 
 class Scanner:
@@ -49,7 +51,8 @@ class Scanner:
     """
 
     def __init__(self, data: Live, name: str, limit: int, identity: Identity | None = None) -> None:
-        """Raise BinlogDamaged if this is no binlog, BinlogEncrypted if it cannot be read without keys.
+        """Raise BinlogDamaged if this is no binlog, BinlogEncrypted if it cannot be read without keys,
+        BinlogTooOld if no supported server wrote it.
 
         With the `identity` of a file what was read of it before is not read again.
         """
@@ -224,7 +227,13 @@ class Scanner:
 
     def _read_format(self) -> None:
         """The first event; a file so short that it has none has no transactions either."""
-        shape = self._sound(FIRST_EVENT)
+        first = self._data[FIRST_EVENT : FIRST_EVENT + _FIRST_BYTES]
+        try:
+            shape = self._sound(FIRST_EVENT)
+        except BinlogDamaged:
+            if events.is_of_old_server(first):
+                raise BinlogTooOld(f"{self._name} was {events.TOO_OLD}") from None
+            raise
         if shape is None:
             return
         if shape[0] != FORMAT_DESCRIPTION:
@@ -299,6 +308,8 @@ class Scanner:
                 self.format = events.parse_format(self._data[position : position + size])
             except ValueError as unreadable:
                 raise self.damaged(position, str(unreadable)) from None
+            except BinlogTooOld as old:
+                raise BinlogTooOld(f"{self._name} was {old}") from None
             self._trailer = CHECKSUM_SIZE if self.format.checksum else 0
             if before not in (None, self.format):
                 # Whoever looks at what is behind it has to have read it.
@@ -313,6 +324,8 @@ class Scanner:
     def whole(self, start: int, end: int) -> bool:
         """Tell whether every event of a transaction is sound; False if the file's unfinished end lies
         in it."""
+        if end <= self._limit and self._all_match(start, end):
+            return True
         position = start
         while position < end:
             shape = self._sound(position)
@@ -322,6 +335,11 @@ class Scanner:
         if position != end:
             raise self.damaged(start, "the transaction's length does not agree with its events")
         return True
+
+    def _all_match(self, start: int, end: int) -> bool:
+        """Tell whether each event has a checksum, and the right one. That of the first was proven before."""
+        second = start + self._shape(start)[1]
+        return bool(self._trailer) and second > start and events.all_match(self._data, second, end)
 
     def _sound(self, position: int) -> tuple[int, int] | None:
         """Type and size of the event at `position`, None at the unfinished end of what was written."""

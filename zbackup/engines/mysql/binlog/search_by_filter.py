@@ -1,6 +1,6 @@
 """Search a log's files for the transactions that did something."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -8,7 +8,7 @@ from typing import Final
 
 from zbackup.engines.mysql.binlog.compressed import COMPRESSED_TEXT
 from zbackup.engines.mysql.binlog.contents import Contents, kinds_of, read_contents
-from zbackup.engines.mysql.binlog.errors import BinlogDamaged, BinlogEncrypted
+from zbackup.engines.mysql.binlog.errors import BinlogDamaged, BinlogEncrypted, BinlogTooOld
 from zbackup.engines.mysql.binlog.events import (
     FIRST_EVENT,
     MARIADB_FLAGS_AT,
@@ -92,7 +92,7 @@ def _search_file(
     except BinlogDamaged as failure:
         damaged = True
         problem = f"{failure}: its last {size - reached} bytes were not read"
-    except BinlogEncrypted as failure:
+    except (BinlogEncrypted, BinlogTooOld) as failure:
         problem = str(failure)
     except OSError as failure:
         problem = f"{path.name} cannot be read: {failure.strerror}"
@@ -114,13 +114,23 @@ def _search_spans(
         if begin >= next_told:
             told(path.name, begin, len(data))
             next_told = begin + TOLD_EVERY
-        if since <= committed < until and may_matter(span):
-            found = read_contents(scanner, (begin, end), partial(temporary.before, path, begin))
+        # What is damaged might be what is wanted.
+        if scanner.whole(begin, end) and since <= committed < until and may_matter(span):
+            opened_before = partial(_open_before, wanted, temporary, (path, begin))
+            found = read_contents(scanner, (begin, end), opened_before)
             if is_wanted(found):
                 entry = found.entry(describe(path, scanner, span).described(), end - begin)
-                # What is shown is proven as a whole; all else as far as it was looked at.
-                if wanted.admits(entry) and scanner.whole(begin, end):
+                if wanted.admits(entry):
                     yield entry
+
+
+def _open_before(
+    wanted: LogFilter, temporary: OpenTables, where: tuple[Path, int], thread: int, names: Iterable[str]
+) -> set[str]:
+    """The temporary tables of a thread; none where no table is wanted that one could hide."""
+    if wanted.tables and not any(wanted.admits_name(name) for name in names):
+        return set()
+    return temporary.before(*where, thread)
 
 
 class _Wanted:

@@ -71,7 +71,8 @@ def _folded(name: str) -> str:
 def hides(statement: Statement) -> bool:
     """Tell whether a statement that is logged as of one thread alone may mean temporary tables by its names.
 
-    A server takes a temporary table out of a DROP TABLE, and logs it as DROP TEMPORARY TABLE.
+    A server takes a temporary table out of a DROP TABLE, and logs it as DROP TEMPORARY TABLE. RENAME TABLE of
+    temporary tables, which MySQL has not, is not marked as of one thread (MariaDB 11.8.9).
     """
     return statement.verb not in ("CREATE", "DROP") or statement.kind == "INDEX"
 
@@ -84,7 +85,21 @@ def real_tables(statement: Statement, temporary: Set[str]) -> dict[str, Kinds]:
     """
     if statement.verb in ("TRUNCATE", "ALTER", "CREATE", "DROP") and "CONNECTION_ID" not in statement.words:
         return {}
+    if statement.verb == "RENAME":
+        return _really_renamed(statement, set(temporary))
     return {name: kinds for name, kinds in statement.tables.items() if _folded(name) not in temporary}
+
+
+def _really_renamed(statement: Statement, there: set[str]) -> dict[str, Kinds]:
+    """A temporary table that has the new name does not matter."""
+    real: dict[str, Kinds] = {}
+    for old, new in statement.renames:
+        if _folded(old) in there:
+            there.discard(_folded(old))
+            there.add(_folded(new))
+        else:
+            real |= {name: statement.tables[name] for name in (old, new)}
+    return real
 
 
 def follow(there: set[str], statement: Statement) -> None:
@@ -172,11 +187,10 @@ class OpenTables:
     def _begin(self, path: Path) -> None:
         """Stand at the beginning of a file."""
         if path not in self._beginnings:
+            upto = self._files.index(path) + 1
+            oldest = next((n for n in reversed(range(upto)) if _is_first(self._files[n])), 0)
             self._sessions = TemporarySessions()
-            for each in self._files[: self._files.index(path) + 1]:
-                with suppress(OSError, ZbackupError):
-                    if _begins_with_server(each):
-                        self._sessions.forget()
+            for each in self._files[oldest:upto]:
                 self._beginnings[each] = {n: set(names) for n, names in self._sessions.open.items()}
                 if each != path:
                     self._read(each, LogPosition.of(each.name, FIRST_EVENT), None)
@@ -189,6 +203,13 @@ class OpenTables:
             end = end or LogPosition.of(path.name, secure_files.size(path))
             for statement, _ in _statements([path], start, end, self._sessions, _WORDS):
                 self._sessions.take(statement)
+
+
+def _is_first(file: Path) -> bool:
+    """Tell whether the server was started with this file, as far as it can be read."""
+    with suppress(OSError, ZbackupError):
+        return _begins_with_server(file)
+    return False
 
 
 def find_foreign(
@@ -326,7 +347,7 @@ def _statements(
 ) -> Iterator[tuple[ThreadStatement, Callable[[], Transaction]]]:
     """The statements of one thread alone between two positions, each with what tells its transaction.
 
-    With `words` only transactions that have one of them, or may have.
+    With `words` only transactions that have one of them, or may have; of MariaDB every statement of those.
     """
     for path in files:
         number = sequence(path.name)
@@ -341,7 +362,14 @@ def _statements(
             for span in scanner.spans(start.offset if number == start.sequence else FIRST_EVENT):
                 if finder and finder.at(span[0]) >= span[1] and not (mariadb and hides_text(data, *span[:2])):
                     continue
-                for statement in _marked(data, (span[0], span[1]), scanner.trailer, mysql=not mariadb):
+                found = _marked(
+                    data,
+                    (span[0], span[1]),
+                    scanner.trailer,
+                    mysql=not mariadb,
+                    every=mariadb and bool(words),
+                )
+                for statement in found:
                     yield statement, partial(_transaction, path, scanner, span)
 
 
@@ -356,11 +384,14 @@ def _transaction(path: Path, scanner: Scanner, span: Span) -> Transaction:
     return found
 
 
-def _marked(data: Buffer, span: tuple[int, int], trailer: int, *, mysql: bool) -> Iterator[ThreadStatement]:
+def _marked(
+    data: Buffer, span: tuple[int, int], trailer: int, *, mysql: bool, every: bool
+) -> Iterator[ThreadStatement]:
+    """The statements that are marked as of one thread, or all."""
     unpack, (at, end) = _HEAD.unpack_from, span
     while at + HEADER_SIZE <= end:
         kind, size, flags = unpack(data, at)
-        if flags & OF_ONE_THREAD and kind in _QUERIES:
+        if kind in _QUERIES and (every or flags & OF_ONE_THREAD):
             # What cannot be read ends the replay by itself.
             with suppress(ValueError, LookupError, struct.error):
                 if found := _read(kind, data[at + HEADER_SIZE : at + size - trailer], mysql=mysql):
@@ -368,7 +399,7 @@ def _marked(data: Buffer, span: tuple[int, int], trailer: int, *, mysql: bool) -
         elif kind == TRANSACTION_PAYLOAD:
             with suppress(ValueError, LookupError):
                 for inner in inner_events(data[at + HEADER_SIZE : at + size - trailer], _LONGEST):
-                    yield from _marked(inner, (0, len(inner)), 0, mysql=mysql)
+                    yield from _marked(inner, (0, len(inner)), 0, mysql=mysql, every=every)
         at += max(size, HEADER_SIZE)
 
 

@@ -387,6 +387,11 @@ class Temporary:
                 self.connection.hand_in(last)
         self.connection.close()
 
+    def discard(self) -> None:
+        """Kill it: nobody needs its files."""
+        self.connection.close()
+        self.process.send(signal.SIGKILL)
+
     def settle(self, serving: Serving) -> None:
         """Remove what we brought along, and let it be its users' server: see settling."""
         flavor = self.server.flavor

@@ -30,6 +30,7 @@ from zbackup.engines.mysql.binlog.scan import Scanner
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.plain_log.sent_log import NoSuchPosition, SentLog, sent_log
 from zbackup.model.backup import BackupFiles
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import DatabaseError, Refused, VerificationFailed, ZbackupError
 from zbackup.model.event_log import log
 from zbackup.proc import secure_files
@@ -225,7 +226,8 @@ def require_current(copy: PlainLog | None, live: BackupFiles) -> None:
     if recorded != configured:
         raise Refused(
             f"the log of {record.called} is in {recorded or 'the files of the server'}, and the "
-            f"configuration says {configured or 'these'} (plain_log): zbackup snapshot {record.instance}"
+            f"configuration says {configured or 'these'} (plain_log): "
+            + command_line("zbackup", "snapshot", record.instance)
         )
     if copy:
         where.path(recorded)  # on a dataset, and that is mounted

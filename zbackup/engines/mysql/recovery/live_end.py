@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from zbackup.engines.mysql.binlog.errors import BinlogDamaged, BinlogEncrypted
+from zbackup.engines.mysql.binlog.errors import BinlogDamaged, BinlogEncrypted, BinlogTooOld
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT
 from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.position import LogPosition
@@ -54,7 +54,7 @@ def damage(
                 size = secure_files.size(file)
                 what = f"{file.name} ends in the middle of an event, at {end} of {size} bytes"
                 found.append(LogDamage(what, torn=True))
-        except BinlogDamaged as damaged:
+        except (BinlogDamaged, BinlogTooOld) as damaged:
             found.append(LogDamage(str(damaged)))
         except BinlogEncrypted:
             found.append(LogDamage(f"{file.name} is encrypted, and so is the log behind the newest backup"))

@@ -90,6 +90,11 @@ def steps_of(log: LogRange, recorded: Mapping[str, str]) -> PacketSteps:
     return PacketSteps((*done, PacketStep(log.stop, log.ends_file, now or packet)), text=text, torn=torn)
 
 
+def one_step(log: LogRange) -> PacketSteps:
+    """All at once, with what any transaction fits into: for a look at what it does, not for its rows."""
+    return PacketSteps((PacketStep(log.stop, log.ends_file, LARGEST),), text=False)
+
+
 def parts(log: LogRange, recorded: Mapping[str, str]) -> Iterator[tuple[LogRange, int]]:
     """Each step as a range of its own, with its packet."""
     start = log.start

@@ -1,6 +1,5 @@
 """Recover a server as of the target from a backup's files and a later holder of the log."""
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -8,7 +7,7 @@ from pathlib import Path
 
 from zbackup.config.recovery import Recovery as RecoveryTable
 from zbackup.engines.mysql.binlog.find_stop import StopPoint
-from zbackup.engines.mysql.binlog.position import LogPosition
+from zbackup.engines.mysql.binlog.position import LogPosition, described
 from zbackup.engines.mysql.binlog.reader import last_in_file
 from zbackup.engines.mysql.binlog.temporary_tables import find_doubtful
 from zbackup.engines.mysql.binlog.torn_end import torn_at
@@ -18,6 +17,7 @@ from zbackup.engines.mysql.plain_log.plain_log import PLAIN_LOG
 from zbackup.engines.mysql.recovery import (
     in_doubt,
     memory_tables,
+    next_transaction,
     packets,
     replay_mariadb,
     replay_mysql,
@@ -31,6 +31,7 @@ from zbackup.engines.mysql.recovery.given_settings import GivenSettings, give_la
 from zbackup.engines.mysql.recovery.replay import LogRange, applier_threads
 from zbackup.engines.mysql.recovery.replay_bounds import effective_stop, find_stop_behind_base, tables_outside
 from zbackup.engines.mysql.recovery.replication_source import replication_source
+from zbackup.engines.mysql.recovery.sight import look
 from zbackup.engines.mysql.recovery.skip import Hole
 from zbackup.engines.mysql.recovery.unlogged import require_all_logged
 from zbackup.engines.mysql.recovery.verify_replay import (
@@ -45,8 +46,10 @@ from zbackup.engines.owner import require_own_user
 from zbackup.model.added_log import AddedFile
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
+from zbackup.model.command_line import command_line
 from zbackup.model.log import LogSpan, Transaction, how_many
 from zbackup.model.progress import Progress
+from zbackup.model.proof import ProofSubject, Sight
 from zbackup.model.record import Record
 from zbackup.model.recovery import Checked, Entrance, Files, Recovered, Serving
 from zbackup.model.target import Stop
@@ -108,6 +111,7 @@ class MysqlRecovery:
         progress: Progress,
         *,
         skip: Transaction | None = None,
+        proves: ProofSubject | None = None,
     ) -> Recovered:
         """Open the base, prove it is what was recorded, replay to the target, and serve the result."""
         progress.phase("starting the temporary server", f"crash recovery of {base.record.called}")
@@ -128,6 +132,9 @@ class MysqlRecovery:
             stop = effective_stop(base.record.engine, stop)
             point = find_stop_behind_base(start, base_files, BackupFiles(log.record, log.where), stop)
             hole = Hole.of(skip, start, point) if skip else None
+            following = described(point.first_skipped) if proves else None
+            if following:
+                next_transaction.take_out(log_files, following, base.home, server.flavor)
             other = _other_zone(temporary, base, progress) if point.transactions else ""
             aside = memory_tables.set_aside(temporary.connection, base.record, temporary.progressing)
             with aside, hole.explained() if hole else nullcontext():
@@ -141,10 +148,36 @@ class MysqlRecovery:
             with temporary.progressing():
                 recovered = outcome(temporary.connection, base.record, point)
                 recovered = replace(recovered, other_zone=other, other_settings=doubt)
+                if proves and following:
+                    seen = look(temporary.connection, base.record, proves, following, behind=False)
+                    recovered = replace(recovered, sights=(seen,))
                 replay_remarks.tell(temporary.connection, server.flavor, progress, doubtful)
                 give_later(temporary.connection, base.record.server)
             progress.phase("handing over")
         return recovered
+
+    def step_on(
+        self,
+        files: Files,
+        home: Path,
+        log: Record,
+        following: Transaction,
+        proves: ProofSubject,
+        progress: Progress,
+    ) -> Sight:
+        """See engines.base.Recovery."""
+        span, server = next_transaction.taken_out(following, home), self._server(files)
+        server.make_room()
+        server.forget_identity()
+        with server.temporary(recovers=True) as temporary:
+            with temporary.progressing():
+                GivenSettings.give(temporary.connection, files.record.server)
+            with memory_tables.set_aside(temporary.connection, files.record, temporary.progressing):
+                self._apply(temporary, log, (span, packets.one_step(span)), progress)
+            with temporary.progressing():
+                seen = look(temporary.connection, files.record, proves, following, behind=True)
+            temporary.discard()
+        return seen
 
     def open(self, base: Files, serving: Serving | None, progress: Progress) -> Recovered:
         """See engines.base.Recovery."""
@@ -210,7 +243,7 @@ class MysqlRecovery:
         path = str(run / "mysqld.sock")
         client = "mysql" if self.flavor == "mysql" else "mariadb"
         where = ("--host=127.0.0.1", f"--port={port}") if port else (f"--socket={path}",)
-        return path, shlex.join((client, *where, f"--user={user or 'root'}", "--password"))
+        return path, command_line(client, *where, f"--user={user or 'root'}", "--password")
 
     def _server(self, files: Files) -> CloneServer:
         return CloneServer(
@@ -247,14 +280,30 @@ class MysqlRecovery:
                 progress.note(f"{file.name} ends within an event, at {end}: what is behind it is left out")
                 torn[file.name] = end
         span = LogRange(files=tuple(within), start=start, stop=point.stop, ends_file=ends_file, torn=torn)
-        given = temporary.server.files.record.server
-        steps = packets.steps_of(span, given)
         with temporary.progressing():
             require_all_logged(temporary.connection, span)
         progress.phase("replaying", how_many(point.transactions))
+        in_place = log.home in temporary.server.files.beside
+        steps = packets.steps_of(span, temporary.server.files.record.server)
+        self._apply(temporary, log.record, (span, steps), progress, hole=hole, in_place=in_place)
+        return steps
+
+    def _apply(
+        self,
+        temporary: Temporary,
+        log: Record,
+        wanted: tuple[LogRange, packets.PacketSteps],
+        progress: Progress,
+        *,
+        hole: Hole | None = None,
+        in_place: bool = False,
+    ) -> None:
+        """Have the server apply the range of a log; `in_place`: it sees these files, which are its own."""
+        span, steps = wanted
+        given = temporary.server.files.record.server
         if temporary.server.flavor == "mysql":
             relay = temporary.server.own.relay
-            if log.home in temporary.server.files.beside:
+            if in_place:
                 replay_mysql.cut_torn(span, temporary.server.owner[0])
             else:
                 span = replay_mysql.copied(span, relay)
@@ -262,8 +311,8 @@ class MysqlRecovery:
                 hole.fill(temporary.connection)
             with temporary.progressing() as told:
                 replay_mysql.replay(temporary.connection, span, steps.steps, relay, progress, told)
-            return steps
-        recorded, version = log.record.server, log.record.server_version
+            return
+        recorded, version = log.server, log.server_version
         stretches = hole.around(span) if hole else (span,)
         for stretch, packet in (part for each in stretches for part in packets.parts(each, given)):
             with (
@@ -271,7 +320,6 @@ class MysqlRecovery:
                 temporary.progressing() as told,
             ):
                 replay_mariadb.replay(temporary.connection, source, stretch, packet, progress, told)
-        return steps
 
 
 def _tell_of_plugins(base: Files, progress: Progress) -> None:

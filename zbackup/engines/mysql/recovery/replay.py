@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.model.errors import VerificationFailed
+from zbackup.model.errors import ReplayFailed, VerificationFailed
 from zbackup.model.progress import Progress
 from zbackup.proc import secure_files
 
@@ -92,7 +92,7 @@ def follow(
     while True:
         now = state()
         if now.error:
-            raise VerificationFailed(f"replay failed: {now.error}")
+            raise ReplayFailed(f"replay failed: {now.error}")
         if now.position is not None:
             progress.advance(min(log.done(now.position), log.total), log.total)
         if not now.running:

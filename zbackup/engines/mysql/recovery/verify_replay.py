@@ -11,6 +11,7 @@ from zbackup.engines.mysql.server.assess import OF_LOG_ALONE
 from zbackup.engines.mysql.server.connection import Connection
 from zbackup.engines.mysql.sql.quoting import literal
 from zbackup.model.errors import Refused, VerificationFailed
+from zbackup.model.log import Transaction
 from zbackup.model.moment import utc_text
 from zbackup.model.record import Record
 from zbackup.model.recovery import Recovered
@@ -145,6 +146,14 @@ def _mariadb_variable(point: StopPoint) -> str:
     """Name the variable that has the GTIDs: what was replayed stands apart from what the server had logged
     itself before."""
     return "gtid_slave_pos" if point.transactions else "gtid_binlog_pos"
+
+
+def has_transaction(connection: Connection, engine: str, transaction: Transaction) -> bool | None:
+    """Tell by its GTID whether the server has a transaction; None where that does not tell.
+
+    MariaDB's sequence numbers need not be in order, nor be given once (gtid_strict_mode).
+    """
+    return _executed(connection, transaction.gtid) if engine == "mysql" and transaction.gtid else None
 
 
 def _executed(connection: Connection, gtid: str) -> bool:

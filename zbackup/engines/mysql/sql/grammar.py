@@ -57,8 +57,8 @@ _RULES: Final = {
     ("ALTER", _SCHEMA): _Rule(DDL),
     ("ALTER", _ON_TABLE): _Rule(DDL),
     ("DROP", _TABLE): _Rule(DROP, _LIST),
-    ("DROP", _VIEW): _Rule(DDL, _LIST),
-    ("DROP", _SEQUENCE): _Rule(DDL, _LIST),
+    ("DROP", _VIEW): _Rule(DROP, _LIST),
+    ("DROP", _SEQUENCE): _Rule(DROP, _LIST),
     ("DROP", _SCHEMA): _Rule(DROP),
     ("DROP", _ON_TABLE): _Rule(DDL),
     ("RENAME", _TABLE): _Rule(DDL, _PAIRS),
@@ -151,6 +151,7 @@ class Statement:
     temporary: bool = False
     rows: bool = False
     replaces: bool = False
+    of_tables: bool = True
     tables: dict[str, Kinds] = field(default_factory=dict)
     renames: list[tuple[str, str]] = field(default_factory=list)
     source: _Tokens | None = None
@@ -159,11 +160,6 @@ class Statement:
     def tokens(self) -> Sequence[Token]:
         """All of it. Raise CutOff where the text is but the beginning."""
         return self.source.all() if self.source else ()
-
-    @property
-    def of_tables(self) -> bool:
-        """It is of tables, if it names any."""
-        return self.kind not in (_VIEW, _SEQUENCE)
 
     @property
     def words(self) -> list[str]:
@@ -277,9 +273,13 @@ class _Reader:
                 found.add("", DDL)
             return
         kinds = rule.kinds
-        if verb == "CREATE" and "REPLACE" in said and found.kind in (_TABLE, _SCHEMA):
-            kinds, found.replaces = DROP, True
+        if verb == "CREATE" and "REPLACE" in said and found.kind in (_TABLE, _SCHEMA, _SEQUENCE):
+            # Of MariaDB. A sequence takes a table's place as well.
+            kinds, found.replaces = DROP, found.kind != _SEQUENCE
+        found.of_tables = found.kind not in (_VIEW, _SEQUENCE) or (verb == "CREATE" and kinds == DROP)
         at = self._behind_options(at)
+        if (verb, found.kind) == ("CREATE", _TABLE) and self._makes_sequence(at):
+            found.kind, found.replaces, found.of_tables = _SEQUENCE, False, kinds == DROP
         if found.kind == _SCHEMA:
             found.add(joined(self._tokens[at].name or self._schema, EVERY_TABLE), kinds)
         elif found.kind == _ON_TABLE:
@@ -309,6 +309,16 @@ class _Reader:
         """Behind WAIT n and NOWAIT."""
         word = self._word(at)
         return at + 2 if word == "WAIT" else at + 1 if word == "NOWAIT" else at
+
+    def _makes_sequence(self, at: int) -> bool:
+        """Tell whether SEQUENCE = 1 is among a table's options, as of one that is made LIKE a sequence."""
+        depth = 0
+        while (token := self._tokens[at]) is not _END:
+            depth += (token.text == "(") - (token.text == ")")
+            at += 1
+            if depth == 0 and token.word == "SEQUENCE" and self._tokens[at].text == "=":
+                return self._tokens[at + 1].text == "1"
+        return False
 
     def _named(self, verb: str, names: str, kinds: Kinds, at: int) -> None:
         """Read the names behind the word for what is defined: one, a list, or pairs with TO between them."""
@@ -341,7 +351,8 @@ class _Reader:
             elif kinds := _CLAUSES.get((first, second)):
                 found.add(table, kinds)
                 if (first, second) in _OTHER_TABLE:
-                    other = self._name(self._behind("TABLE", begin + 1))[0]
+                    # ... PARTITION p WITH TABLE name, ... PARTITION p TO TABLE name, CONVERT TABLE name
+                    other = self._name(begin + (2 if second == "TABLE" else 5))[0]
                     found.add(other, _OTHER_TABLE[first, second])
                     if second == "TABLE":
                         found.renames.append((other, table))
@@ -381,12 +392,14 @@ class _Reader:
         targets, at = self._targets(at + from_first)
         if self._word(at) != ("USING" if from_first else "FROM"):
             return [self._full(*each) for each in targets[:1]] if from_first else []
-        references = list(self._references(at + 1))
-        return [
-            next((name for alias, name in references if not schema and alias == table), "")
+        known: dict[str, str] = {}
+        for alias, name in self._references(at + 1):
+            known.setdefault(alias, name)
+        if not from_first and self._word(at - 1) == "HISTORY" and targets[-1][1] not in known:
             # Of MariaDB: DELETE HISTORY FROM table.
-            or (references[0][1] if references and table.upper() == "HISTORY" and not from_first else "")
-            or self._full(schema, table)
+            return list(known.values())[:1]
+        return [
+            known.get(table, self._full(schema, table)) if not schema else self._full(schema, table)
             for schema, table in targets
         ]
 
@@ -408,30 +421,32 @@ class _Reader:
 
     def _references(self, at: int) -> Iterator[tuple[str, str]]:
         """The tables of a join, each with the name that it has in the statement."""
-        # Of each parenthesis that is open, whether tables are in it, or an expression or a query.
-        parentheses: list[bool] = []
+        # Parentheses that are open, and how many of them since one that holds an expression or a query.
+        depth = others = 0
         expected = True
         while (token := self._tokens[at]) is not _END:
             text, word = token.text, token.word
             behind = at + 1 + (text == ".")
             if text == "(":
-                parentheses.append(expected and all(parentheses))
+                depth += 1
+                others += others > 0 or not expected
             elif text == ")":
                 expected = False
-                del parentheses[-1:]
-            elif all(parentheses) and expected and word in _QUERIES:
-                expected = False
-                parentheses[-1:] = [False]
-            elif all(parentheses) and expected and word not in _BEFORE_TABLE:
+                depth, others = max(depth - 1, 0), max(others - 1, 0)
+            elif others:
+                pass
+            elif expected and word in _QUERIES:
+                expected, others = False, 1 if depth else 0
+            elif expected and word not in _BEFORE_TABLE:
                 expected = False
                 schema, name, behind = self._parts(at)
                 if name and self._tokens[behind].text != "(":
                     alias, behind = self._alias(name, behind)
                     if schema or name not in self._common:
                         yield alias, self._full(schema, name)
-            elif all(parentheses) and word in _JOINS_TABLES:
+            elif word in _JOINS_TABLES:
                 expected = True
-            elif not parentheses and word in _BEHIND_TABLES:
+            elif not depth and word in _BEHIND_TABLES:
                 return
             at = max(behind, at + 1)
 

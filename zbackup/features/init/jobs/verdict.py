@@ -11,6 +11,7 @@ from zbackup.config.settings import Instance, Settings
 from zbackup.features.init.jobs import host
 from zbackup.features.init.plan.verdict import JobSeen, Verdict, lacking, needed, of_jobs
 from zbackup.jobs.journal import Journal, Remembered
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import CommandFailed, Refused, ZbackupError
 from zbackup.model.progress import Progress
 from zbackup.proc.run import run
@@ -47,7 +48,8 @@ def _rights(instance: Instance) -> Iterator[ZbackupError]:
         if missing := lacking(said, dataset, names, wanted):
             yield Refused(
                 f"{instance.name}: the daemon's user {user} lacks rights on {dataset} "
-                f"({', '.join(missing)}): zfs allow -u {user} {','.join(wanted)} {dataset}"
+                f"({', '.join(missing)}): "
+                f"{command_line('zfs', 'allow', '-u', user, ','.join(wanted), dataset)}"
             )
 
 

@@ -1,10 +1,10 @@
 """Names and datasets of servers that were found, or why one cannot be protected as it lies. Pure."""
 
 import re
-import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from zbackup.features.init.setup import Server
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import Refused
 from zbackup.plan.health.placement import needed_datasets
 
@@ -64,10 +64,11 @@ def _log_apart(data: str, mountpoint: str) -> str:
     what mounts by names at boot."""
     name = f"{data}/binlog"
     beside = ("-o", f"mountpoint={mountpoint}-binlog") if mountpoint.startswith("/") else ()
-    create = shlex.join(("zfs", "create", "-u", "-o", "recordsize=128K", *beside, name))
+    create = command_line("zfs", "create", "-u", "-o", "recordsize=128K", *beside, name)
     return (
         "data and binary log are on one dataset: with the log on one of its own, with large records, "
-        f"it compresses better: {create}, zbackup mount {shlex.quote(name)}, stop the server, and move "
+        f"it compresses better: {create}, "
+        f"{command_line('zbackup', 'mount', name)}, stop the server, and move "
         "the log there"
     )
 
@@ -93,9 +94,10 @@ def _numbered(base: str) -> Iterator[str]:
 
 def _move(server: Server, directory: str) -> str:
     service = server.process.unit or "the server"
-    record = "32K" if server.engine == "mongodb" else "16K"
+    record = "recordsize=32K" if server.engine == "mongodb" else "recordsize=16K"
+    options = ("-o", record, "-o", "compression=lz4", "-o", "atime=off")
+    create = command_line("zfs", "create", *options, f"POOL/{server.engine}")
     return (
-        f"make a dataset (zfs create -o recordsize={record} -o compression=lz4 -o atime=off "
-        f"POOL/{server.engine}), stop {service}, copy {shlex.quote(directory)} there, "
+        f"make a dataset ({create}), stop {service}, copy {command_line(directory)} there, "
         "and let the server start from it. zbackup moves nothing itself"
     )

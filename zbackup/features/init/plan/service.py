@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from zbackup.features.init.setup import HostFacts, Step
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import Refused
 
 UNITS = (
@@ -149,7 +150,7 @@ def stopped(facts: HostFacts, steps: Sequence[Step]) -> str:
     """Say that the daemon stays stopped; "" where it runs, or is started."""
     if not facts.systemd or facts.active or any(STARTED[-1] in step.argv for step in steps):
         return ""
-    start = f"systemctl enable --now {' '.join(STARTED)}"
+    start = command_line("systemctl", "enable", "--now", *STARTED)
     return f"the daemon does not run, and nothing is done on schedule: {start}"
 
 

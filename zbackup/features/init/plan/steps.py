@@ -5,11 +5,11 @@ the configuration is in place before the first backup. A run that is killed anyw
 the next one goes on.
 """
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from zbackup.features.init.plan import service
 from zbackup.features.init.setup import Account, HostFacts, Newcomer, Step
+from zbackup.model.command_line import command_line
 
 CONFIG_MODE = 0o640
 
@@ -91,13 +91,13 @@ def script_path(new: Newcomer) -> str:
 
 def script_command(new: Newcomer) -> str:
     """Return the command with which the administrator runs it."""
-    server, path = new.server, shlex.quote(script_path(new))
-    socket = shlex.quote(server.socket)
+    server, path = new.server, command_line(script_path(new))
     if server.engine == "mongodb":
-        at = f"--host {server.host} --port {server.port}" if server.host else f"--host {socket}"
-        return f"mongosh {at} -u ADMINISTRATOR -p --authenticationDatabase admin {path}"
+        at = ("--host", server.host, "--port", server.port) if server.host else ("--host", server.socket)
+        login = ("-u", "ADMINISTRATOR", "-p", "--authenticationDatabase", "admin")
+        return command_line("mongosh", *at, *login, script_path(new))
     program = "mariadb" if server.engine == "mariadb" else "mysql"
-    return f"{program} -S {socket} -u root -p < {path}"
+    return f"{command_line(program, '-S', server.socket, '-u', 'root', '-p')} < {path}"
 
 
 def _privileges(

@@ -16,6 +16,7 @@ from zbackup.engines.mongodb.production import collections
 from zbackup.engines.mongodb.server.connection import CommandRefused, Connection
 from zbackup.features.undo.mongodb.logged import Write
 from zbackup.features.undo.undoing import ImagesIncomplete
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import Refused, VerificationFailed
 from zbackup.model.log import Transaction
 from zbackup.model.table_name import TableName
@@ -185,7 +186,9 @@ def require_same_collections(production: Connection, found: Mapping[TableName, S
     for name, written in found.items():
         about = collections.read_collection(production, name)
         if about is None:
-            raise Refused(f"{name} is not in production any more: zbackup restore --table {name}")
+            raise Refused(
+                f"{name} is not in production any more: {command_line('zbackup', 'restore', '--table', name)}"
+            )
         if about.type != "collection" or about.options.get("capped"):
             what = "a capped collection" if about.type == "collection" else f"a {about.type}"
             raise Refused(f"{name} is {what} in production: its documents cannot be taken back")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from zbackup.engines.mysql.binlog import events
+from zbackup.engines.mysql.binlog.errors import damage_typed
 from zbackup.engines.mysql.binlog.events import DELETES, INSERTS, UPDATES
 from zbackup.engines.mysql.binlog.table_map import TableMap, number, read_table_map
 from zbackup.engines.mysql.binlog.transaction_events import Event, rows_table
@@ -64,8 +65,14 @@ class _Layout:
 def touched_tables(found: Iterable[Event]) -> dict[TableName, TableMap]:
     """The tables whose rows the transaction changes.
 
-    Raise Refused for one of which the log does not hold rows alone: it says why.
+    Raise Refused for one of which the log does not hold rows alone: it says why. BinlogDamaged where it makes
+    no sense.
     """
+    with damage_typed("the transaction"):
+        return _touched(found)
+
+
+def _touched(found: Iterable[Event]) -> dict[TableName, TableMap]:
     maps: dict[int, TableMap] = {}
     touched: dict[TableName, TableMap] = {}
     for event in found:
@@ -103,8 +110,13 @@ def changes(found: Iterable[Event], tables: Mapping[TableName, Table]) -> Iterat
     """Each row that was changed, in the order of the log.
 
     Raise Refused for a table that was altered since, or has a column that the log does not tell exactly;
-    ImagesIncomplete where the log holds parts of documents only.
+    ImagesIncomplete where the log holds parts of documents only, BinlogDamaged where it makes no sense.
     """
+    with damage_typed("the transaction"):
+        yield from _changes(found, tables)
+
+
+def _changes(found: Iterable[Event], tables: Mapping[TableName, Table]) -> Iterator[Change]:
     maps: dict[int, TableMap] = {}
     layouts: dict[int, _Layout] = {}
     for event in found:

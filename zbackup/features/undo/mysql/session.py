@@ -40,6 +40,7 @@ from zbackup.features.undo.mysql.rows_before import Clone, RowsBefore, unknown_c
 from zbackup.features.undo.mysql.tables import Target, firing, read_target, require_delete
 from zbackup.features.undo.undoing import ImagesIncomplete, UndoneTable, UndoPlan, UndoWish
 from zbackup.model.backup import BackupFiles
+from zbackup.model.command_line import command_line
 from zbackup.model.errors import NotRecoverable, Refused, UsageError, VerificationFailed
 from zbackup.model.log import ClusterTime, Transaction
 from zbackup.model.progress import Progress
@@ -386,10 +387,10 @@ class MysqlUndo:
                 ("UPDATE", reference.on_update, reference in moved and reference.on_update != "CASCADE"),
             ):
                 if happened and rule in ACTING:
-                    back = f"--table {reference.child} {'--missing' if rule == 'CASCADE' else '--changed'}"
+                    wanted = ("--table", reference.child, "--missing" if rule == "CASCADE" else "--changed")
+                    back = command_line("zbackup", "restore", "--before", self.wish.name, *wanted)
                     lines.append(
                         f"rows of {reference.child} (foreign key {reference.name}, ON {verb} {rule}) that "
-                        f"went with rows of {name} are not in the log: zbackup restore --before "
-                        f"{self.wish.name} {back}"
+                        f"went with rows of {name} are not in the log: {back}"
                     )
         return lines

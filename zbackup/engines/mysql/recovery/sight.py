@@ -1,0 +1,66 @@
+"""Look at what a server has of tables, or whether it has a transaction: see model.proof."""
+
+from typing import Any, Final
+
+from zbackup.engines.mysql.recovery.verify_replay import has_transaction
+from zbackup.engines.mysql.server.connection import Connection, StatementFailed
+from zbackup.engines.mysql.server.named_tables import folds, named_tables
+from zbackup.engines.mysql.sql.quoting import qualified
+from zbackup.model.log import Transaction
+from zbackup.model.proof import ProofSubject, Sight
+from zbackup.model.record import Record
+
+_EMPTY: Final = frozenset({"MEMORY", "BLACKHOLE"})
+"""Engines that have no rows after a start, or never."""
+_DATED: Final = frozenset({"MYISAM", "ARIA"})
+_WITH_ROWS: Final = frozenset({"BASE TABLE", "SYSTEM VERSIONED"})
+
+
+def look(
+    connection: Connection, record: Record, subject: ProofSubject, transaction: Transaction, *, behind: bool
+) -> Sight:
+    """Look; `behind`: the replay went on beyond the transaction. The position was proven by the replay, and
+    tells where there are no GTIDs."""
+    try:
+        return _look(connection, record, subject, transaction, behind=behind)
+    except StatementFailed as failure:
+        return Sight(unclear=str(failure))
+
+
+def _look(
+    connection: Connection, record: Record, subject: ProofSubject, transaction: Transaction, *, behind: bool
+) -> Sight:
+    if subject.table is None:
+        told = has_transaction(connection, record.engine, transaction)
+        return Sight(holds=behind if told is None else told)
+    found = named_tables(connection, subject.table, folded=folds(record.server.get("lower_case_table_names")))
+    if subject.kind != "truncate":
+        # MariaDB's CREATE OR REPLACE drops, and leaves a table of that name.
+        return Sight(tables=frozenset((each["t"], _identity(connection, record, each)) for each in found))
+    of_rows = [each for each in found if each["k"] in _WITH_ROWS]
+    if unclear := [each for each in of_rows if str(each["e"]).upper() in _EMPTY]:
+        return Sight(unclear=f"tables of the engine {unclear[0]['e']} keep no rows")
+    return Sight(tables=frozenset((each["t"], "") for each in of_rows if _has_rows(connection, each)))
+
+
+def _identity(connection: Connection, record: Record, row: dict[str, Any]) -> str:
+    """What tells a table from another of its name; "" where a statement never leaves another one, as MySQL's.
+
+    InnoDB gives numbers, to each partition one. Of the others two say in their own files when they were made.
+    """
+    if record.engine == "mysql":
+        return ""
+    if str(row["e"]).upper() in _DATED:
+        return str(row["c"])
+    known = connection.rows(
+        "SELECT TABLE_ID AS i FROM information_schema.INNODB_SYS_TABLES, (SELECT CONCAT("
+        "CAST(CONVERT(%s USING filename) AS BINARY), '/', CAST(CONVERT(%s USING filename) AS BINARY)) AS n) "
+        "AS one WHERE CAST(NAME AS BINARY) = n OR LEFT(CAST(NAME AS BINARY), LENGTH(n) + 3) = "
+        "CONCAT(n, CAST('#P#' AS BINARY)) ORDER BY i",
+        (row["s"], row["t"]),
+    )
+    return " ".join(str(one["i"]) for one in known)
+
+
+def _has_rows(connection: Connection, row: dict[str, Any]) -> bool:
+    return bool(connection.rows(f"SELECT 1 FROM {qualified(row['s'], row['t'])} LIMIT 1"))

@@ -1,0 +1,84 @@
+"""Prove by the recovered server that a search of the log found what was meant: see plan.recovery.proof."""
+
+from contextlib import suppress
+
+from zbackup.jobs.clones import second_clone
+from zbackup.jobs.context import Context
+from zbackup.jobs.restore.make_plan import RestorePlan
+from zbackup.model.clone import Clone
+from zbackup.model.errors import (
+    CommandFailed,
+    DatabaseError,
+    Disproved,
+    Refused,
+    ReplayFailed,
+    VerificationFailed,
+)
+from zbackup.model.moment import local_text
+from zbackup.model.proof import NEXT, Proof, ProofSubject
+from zbackup.model.recovery import Files, Recovered
+from zbackup.model.table_name import TableName
+from zbackup.plan.recovery.proof import goes_on, judge
+from zbackup.proc import secure_files
+
+
+def prove(
+    ctx: Context, made: tuple[Clone, Files], plan: RestorePlan, recovered: Recovered, subject: ProofSubject
+) -> Proof | None:
+    """Look at what was recovered, and at what it is one transaction later, in a clone of it for that.
+
+    Raise Disproved where it is not what was searched for. None where the engine has seen nothing.
+    """
+    if not recovered.sights:
+        return None
+    proof = judge(subject, recovered.sights)
+    if proof.result == "open" and len(recovered.sights) == 1 and not recovered.sights[0].unclear:
+        ctx.progress.phase("proving", "what it is one transaction later")
+        proof = _one_later(ctx, made, plan, recovered, subject)
+    secure_files.remove_tree(made[1].home / NEXT)
+    if proof.result == "open":
+        ctx.progress.note(f"warning: not proved by the recovered server: {proof.text}")
+    if proof.result in ("proved", "open"):
+        return proof
+    in_production = has_table(ctx, subject.table) if proof.result == "remains" else None
+    raise Disproved(_told(ctx, proof, recovered), _found(recovered), goes_on=goes_on(proof, in_production))
+
+
+def _one_later(
+    ctx: Context, made: tuple[Clone, Files], plan: RestorePlan, recovered: Recovered, subject: ProofSubject
+) -> Proof:
+    clone, base = made
+    following = recovered.first_skipped
+    if following is None or plan.log is None:
+        raise AssertionError("the engine saw something of no transaction")
+    try:
+        with second_clone.made(ctx, clone, base) as second:
+            log = plan.log.record
+            seen = ctx.recovery.step_on(second, base.home, log, following, subject, ctx.progress)
+    except ReplayFailed as fails:
+        if subject.table is None:
+            return judge(subject, recovered.sights, str(fails))
+        return Proof("remains", f"{judge(subject, recovered.sights).text}, and the statement fails: {fails}")
+    except (CommandFailed, DatabaseError, Refused, VerificationFailed) as problem:
+        return judge(subject, recovered.sights, str(problem))
+    return judge(subject, (*recovered.sights, seen))
+
+
+def has_table(ctx: Context, name: TableName | None) -> bool | None:
+    """Tell whether production has the table; None where it cannot be asked."""
+    if name is not None:
+        with suppress(DatabaseError, Refused):
+            return ctx.engine.has_table(name)
+    return None
+
+
+def _found(recovered: Recovered) -> str:
+    return recovered.first_skipped.start if recovered.first_skipped else ""
+
+
+def _told(ctx: Context, proof: Proof, recovered: Recovered) -> str:
+    following = recovered.first_skipped
+    if following is None:
+        return f"seen in the recovered server: {proof.text}"
+    name, at = following.gtid or following.start, local_text(following.committed, ctx.zone)
+    return f"{name} of {at} is not what was asked for. Seen in the recovered server: {proof.text}"

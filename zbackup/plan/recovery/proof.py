@@ -1,0 +1,61 @@
+"""Decide by its result whether a search found the right transaction. Pure."""
+
+from collections.abc import Sequence
+
+from zbackup.model.log import how_many
+from zbackup.model.proof import Proof, ProofSubject, Sight
+
+
+def judge(subject: ProofSubject, sights: Sequence[Sight], why: str = "") -> Proof:
+    """Judge by what the recovered server shows, and by what it shows one transaction later.
+
+    `why` the second could not be seen, if it is lacking.
+    """
+    before, *later = sights
+    after = later[0] if later else None
+    name, gone = str(subject.table or "the transaction"), subject.kind == "truncate"
+    if unclear := before.unclear or (after.unclear if after else ""):
+        return Proof("open", f"nothing can be seen of {name}: {unclear}")
+    if subject.table is None:
+        return _transaction(before, after, why)
+    if not before.tables:
+        return Proof("absent", f"{name} has no rows" if gone else f"{name} is not there")
+    there = f"{name} has rows" if gone else f"{name} is there"
+    if after is None:
+        return Proof("open", there + _unseen(why))
+    if taken := before.tables - after.tables:
+        count = f" ({how_many(len(taken), 'table', 'tables')})" if subject.table.is_schema else ""
+        made_again = {each for each, _ in taken} & {each for each, _ in after.tables}
+        then = "it has none" if gone else "it is another one" if made_again else "it is gone"
+        return Proof("proved", f"{there}; one transaction later {then}{count}")
+    return Proof("remains", f"{there}, and {'still has them' if gone else 'still is'} one transaction later")
+
+
+def _transaction(before: Sight, after: Sight | None, why: str) -> Proof:
+    if before.holds:
+        return Proof("remains", "the transaction is there already")
+    if after is None:
+        return Proof("open", "the transaction is not there" + _unseen(why))
+    if after.holds:
+        return Proof("proved", "the transaction is not there; with one transaction more it is")
+    return Proof("remains", "the transaction is not there, and still is not with one transaction more")
+
+
+def _unseen(why: str) -> str:
+    return f"; what one transaction more does could not be seen: {why}" if why else ""
+
+
+def was_missed(subject: ProofSubject, in_log: bool | None, in_production: bool | None) -> bool:
+    """Tell whether a later drop was missed: the log ends with the table there, and production has none.
+
+    None where it is not known.
+    """
+    return subject.kind == "drop" and in_log is True and in_production is False
+
+
+def goes_on(proof: Proof, in_production: bool | None) -> bool:
+    """Tell whether an earlier statement may be the one, so that it is worth looking for.
+
+    What remained behind the last one that was found and is not in production was dropped by a later one.
+    """
+    return proof.result == "absent" or (proof.result == "remains" and in_production is True)
