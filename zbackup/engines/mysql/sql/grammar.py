@@ -298,11 +298,17 @@ class _Reader:
         return said, at
 
     def _behind_options(self, at: int) -> int:
-        """Behind IF EXISTS and IF NOT EXISTS: all else that can stand there is a name."""
-        if self._word(at) == "IF" and self._word(at + 1) == "EXISTS":
-            return at + 2
-        if self._word(at) == "IF" and self._word(at + 1) == "NOT" and self._word(at + 2) == "EXISTS":
-            return at + 3
+        """Behind IF EXISTS and IF NOT EXISTS: all else that can stand there is a name.
+
+        MariaDB 11.8.9 logs DROP with IF EXISTS twice where it was in an executable comment.
+        """
+        while self._word(at) == "IF":
+            if self._word(at + 1) == "EXISTS":
+                at += 2
+            elif self._word(at + 1) == "NOT" and self._word(at + 2) == "EXISTS":
+                at += 3
+            else:
+                break
         return at
 
     def _behind_wait(self, at: int) -> int:
