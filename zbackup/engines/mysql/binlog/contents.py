@@ -24,7 +24,7 @@ from zbackup.engines.mysql.binlog.needs import Need, needs_of
 from zbackup.engines.mysql.binlog.query_status import QueryStatus, read_status
 from zbackup.engines.mysql.binlog.statement import LONGEST, read_statement
 from zbackup.engines.mysql.binlog.table_map import read_name
-from zbackup.engines.mysql.binlog.unreplayable import why_unreplayable
+from zbackup.engines.mysql.binlog.unreplayable import why_unreadable, why_unreplayable
 from zbackup.engines.mysql.sql.shown import LONGEST as _SHOWN
 from zbackup.engines.mysql.sql.shown import shown
 from zbackup.model.log import Transaction
@@ -241,7 +241,7 @@ def _statement(found: Contents, body: bytes, said: bytes) -> None:
         found.tables[table] = found.tables.get(table, 0) | sum(_MASKS[kind] for kind in kinds)
     if statement.renames:
         found.renames += tuple(statement.renames)
-    found.stops = found.stops or why_unreplayable(statement)
+    found.stops = found.stops or why_unreplayable(statement) or why_unreadable(text, told)
     found.needs += needs_of(statement, substitutes=told.substitutes)
     found.say(text, told if variables else None)
 

@@ -28,6 +28,7 @@ from zbackup.engines.mysql.recovery.adopt import adopt, forget_replication
 from zbackup.engines.mysql.recovery.check_tables import check_tables
 from zbackup.engines.mysql.recovery.covered_log import covered_files, end_of, is_readable
 from zbackup.engines.mysql.recovery.given_settings import GivenSettings, give_later
+from zbackup.engines.mysql.recovery.logged_statements import LoggedStatements, has_archive
 from zbackup.engines.mysql.recovery.replay import LogRange, applier_threads
 from zbackup.engines.mysql.recovery.replay_bounds import effective_stop, find_stop_behind_base, tables_outside
 from zbackup.engines.mysql.recovery.replication_source import replication_source
@@ -132,8 +133,9 @@ class MysqlRecovery:
             other = _other_zone(temporary, base, progress) if point.transactions else ""
             aside = memory_tables.set_aside(temporary.connection, base.record, temporary.progressing)
             with aside, hole.explained() if hole else nullcontext():
-                steps = self._replay(temporary, log, start, point, progress, hole=hole)
-            doubts = [given.doubt(log.record.server, steps, progress)]
+                said = LoggedStatements()
+                steps = self._replay(temporary, log, start, point, progress, said, hole=hole)
+            doubts = [given.doubt(log.record.server, steps, progress), said.doubt()]
             if steps.text:
                 span, newest = (start, point.stop), newest_thread(base.record)
                 doubts.append(find_doubtful(log_files, span, lambda: base_files, newest))
@@ -231,6 +233,7 @@ class MysqlRecovery:
         start: LogPosition,
         point: StopPoint,
         progress: Progress,
+        said: LoggedStatements,
         *,
         hole: Hole | None,
     ) -> packets.PacketSteps:
@@ -251,7 +254,7 @@ class MysqlRecovery:
         given = temporary.server.files.record.server
         steps = packets.steps_of(span, given)
         with temporary.progressing():
-            require_all_logged(temporary.connection, span)
+            require_all_logged(temporary.connection, span, said.take)
         progress.phase("replaying", how_many(point.transactions))
         if temporary.server.flavor == "mysql":
             relay = temporary.server.own.relay
@@ -261,6 +264,8 @@ class MysqlRecovery:
                 span = replay_mysql.copied(span, relay)
             if hole:
                 hole.fill(temporary.connection)
+            if said.in_order or has_archive(temporary.connection, given):
+                temporary.connection.execute("SET GLOBAL replica_parallel_workers = 1")
             with temporary.progressing() as told:
                 replay_mysql.replay(temporary.connection, span, steps.steps, relay, progress, told)
             return steps
