@@ -2,7 +2,8 @@
 
 A process in a mount namespace of its own, such as a container that shows all of `/`, has copies of the host's
 mounts. With private propagation they stay when the host unmounts, and ZFS destroys nothing that is mounted
-anywhere ("dataset is busy"). Every user can make such a namespace (`unshare -Urm --propagation private`).
+anywhere ("dataset is busy"). Any user can make such a namespace where the kernel lets users have one
+(`unshare -Urm --propagation private`).
 
 What other processes' files say is hostile input: they vanish, cannot be read, are huge, and hold any name.
 """
