@@ -40,6 +40,9 @@ MOST_TOLD = 3
 # Snapshots named in one command: a single argument ends at 128 KiB (execve(2)), and a name of ours is short.
 AT_ONCE = 400
 
+QUOTAS_UNKNOWN = ("permission denied", "unsupported version or feature")
+"""What is said of quotas in an encrypted snapshot whose key is not loaded, or that was received raw."""
+
 MOST_ASKED = 64
 """Questions for as many snapshots as are named at once, if others' values speak of them: each takes three
 commands. To tell one owner's from others' takes two dozen."""
@@ -327,9 +330,9 @@ class Zfs:
             listing = self._zfs("userspace", "-nHp", "-t", "all", *columns, mutates=False)
             listing += self._zfs("projectspace", "-Hp", *columns, mutates=False)
         except CommandFailed as failure:
-            if "permission denied" not in failure.stderr:
+            if not any(phrase in failure.stderr for phrase in QUOTAS_UNKNOWN):
                 raise
-            return []  # Its key is not loaded: it cannot be mounted, and that is said then.
+            return []
         return parse.quotas(listing)
 
     def mount(self, name: str, *, only_at: Path | None = None) -> None:

@@ -273,10 +273,9 @@ def other_key_text(instance: str, destination: ShipDestination, found: OtherKey)
     own = f"zfs change-key -o keyformat=passphrase -o keylocation=prompt {command_line(found.copy)}"
     return (
         f"{begin}The next stream would bring the key of {found.dataset}, and neither key would open it. "
-        f"Nothing was sent. Give it a key of its own over there, with any passphrase: the next stream "
-        f"replaces it.\n{own}\n"
-        f"If that does not end or is refused, a stream has arrived since the change, and nothing in it can "
-        f"be read: {again}"
+        f"Nothing was sent. If a stream has arrived since the change, nothing in it can be read, and the "
+        f"command below is refused or does not end: then {again}. Otherwise give it a key of its own over "
+        f"there, with any passphrase, which the next stream replaces:\n{own}"
     )
 
 
