@@ -7,7 +7,7 @@ replay is made in steps: with the original's, and with the largest where rows ne
 as they are.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -90,10 +90,10 @@ def steps_of(log: LogRange, recorded: Mapping[str, str]) -> PacketSteps:
     return PacketSteps((*done, PacketStep(log.stop, log.ends_file, now or packet)), text=text, torn=torn)
 
 
-def parts(log: LogRange, recorded: Mapping[str, str]) -> Iterator[tuple[LogRange, int]]:
-    """Each step as a range of its own, with its packet."""
+def parts(log: LogRange, steps: Sequence[PacketStep]) -> Iterator[tuple[LogRange, int]]:
+    """Each step of a replay as a range of its own, with its packet."""
     start = log.start
-    for step in steps_of(log, recorded).steps:
+    for step in steps:
         files = tuple(
             f for f in log.files if start.sequence <= LogPosition.of(f.name, 0).sequence <= step.stop.sequence
         )
