@@ -320,8 +320,9 @@ class MysqlRecovery:
                 replay_mysql.replay(temporary.connection, span, steps.steps, relay, progress, told)
             return
         recorded, version = log.server, log.server_version
-        stretches = hole.around(span) if hole else (span,)
-        for stretch, packet in (part for each in stretches for part in packets.parts(each, given)):
+        # A log is looked through once for this, where nothing is left out.
+        stretches = [(s, packets.steps_of(s, given)) for s in hole.around(span)] if hole else [(span, steps)]
+        for stretch, packet in (part for s, each in stretches for part in packets.parts(s, each.steps)):
             with (
                 replication_source(temporary.process, stretch, recorded, version) as source,
                 temporary.progressing() as told,
