@@ -313,7 +313,7 @@ def test_a_key_that_was_changed_at_the_source_has_to_be_loaded_again_over_there(
     assert offsite.send("ship").rc == 0
     words = ("restore", "--from", "here", "--run-at-destination", "--to", "latest", "--name", "newer")
     verify = ("verify", "--at", "here", "--read", "64KiB")
-    shut = f"is not opened by the key that is loaded for {offsite.copies[0]}"
+    shut = f"the loaded key of {offsite.copies[0]} does not open"
     refused = offsite.house.zb(*words, "-q", config=config).refused(9)
     verified = offsite.house.zb(*verify, config=config)
     assert shut in refused and verified.rc == 11
