@@ -273,9 +273,9 @@ def other_key_text(instance: str, destination: ShipDestination, found: OtherKey)
     own = f"zfs change-key -o keyformat=passphrase -o keylocation=prompt {command_line(found.copy)}"
     return (
         f"{begin}The next stream would bring the key of {found.dataset}, and then neither key would open it. "
-        f"Nothing was sent. If a stream has arrived since the change, the copy cannot be read, and the command "
-        f"below hangs or is refused: then {again}. Otherwise run it at the destination, with any passphrase (the "
-        f"next stream replaces it):\n{own}"
+        f"Nothing was sent. If a stream has arrived since the change, the copy cannot be read, and the "
+        f"command below hangs or is refused: then {again}. Otherwise run it at the destination, with any "
+        f"passphrase (the next stream replaces it):\n{own}"
     )
 
 
