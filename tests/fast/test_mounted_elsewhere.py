@@ -109,7 +109,7 @@ def test_a_drill_has_passed_and_the_next_takes_another_name(
     before = set(world.pools.datasets)
     assert drilled() == "" and set(world.pools.datasets) == before
     keep(world, f"{root}/{NAME}/0")
-    assert drilled() == f"{root}/{NAME} is left, and removed later: {WHO}. {END}"
+    assert drilled() == f"{root}/{NAME} will be removed later: {WHO}. {END}"
     assert f"{root}/{NAME}/0" in world.pools.datasets and f"{root}/{NAME}/1" in world.pools.datasets
     assert drilled() == ""
     keep(world, *world.mounted_elsewhere, f"{root}/{NAME}-2/0")
@@ -121,7 +121,7 @@ def test_a_drill_has_passed_and_the_next_takes_another_name(
     require_nothing_left(world)
 
 
-END = "Nothing was changed: end that, then run the same command again"
+END = "Nothing was changed. End this use, then run the same command again"
 
 
 def test_when_no_name_is_free_the_drill_does_not_begin(world: World, with_backups: Context) -> None:

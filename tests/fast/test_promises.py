@@ -72,7 +72,10 @@ FOUND: tuple[tuple[Step, ...], ...] = (
     (("backup",), ("ship",), ("crash", 0), ("commit",), ("archive",)),
     (("rotate",), ("backup",), ("ship",), ("crash", 0), ("archive",)),
     # Archived log goes two ways.
-    (("backup",), ("commit",), ("ship",), ("archive",), ("crash", 1), ("archive",)),
+    (
+        ("backup",), ("commit",), ("commit",), ("ship",), ("archive",), ("crash", 1), ("commit",),
+        ("archive",),
+    ),
     # A file of the name that the backup's log ends in was begun after a reset.
     (("rotate",), ("backup",), ("commit",), ("reset",), ("rotate",), ("ship",), ("archive",)),
     # One dataset alone was rolled back.

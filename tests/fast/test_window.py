@@ -116,6 +116,35 @@ def test_what_does_not_open_is_not_restored_as_it_is(ctx: Context, monkeypatch: 
     assert window(ctx).as_they_are == (first,)
 
 
+@pytest.mark.parametrize("here", ["11.8", "10.11"])
+def test_what_is_of_another_release_series_than_the_program_does_not_count(
+    ctx: Context, monkeypatch: pytest.MonkeyPatch, here: str
+) -> None:
+    """As after an upgrade; or where recovery.server names the program of before."""
+    found = ctx.catalog()
+    older, newer = (
+        replace(backup, record=replace(backup.record, server_version=f"{series}.6-MariaDB"))
+        for backup, series in zip(found.backups, ("10.11", "11.8"), strict=True)
+    )
+    upgraded = replace(found, backups=(older, newer))
+    monkeypatch.setattr(Context, "catalog", lambda _: upgraded)
+
+    def check(_: FakeRecovery, record: Record) -> str:
+        if not record.server_version.startswith(here):
+            raise Refused("mariadbd is of another release series")
+        return "mariadbd"
+
+    monkeypatch.setattr(FakeRecovery, "check_program", check)
+    report = window(ctx)
+    counts = newer if here == "11.8" else older
+    assert report.closed == "mariadbd is of another release series"
+    assert report.as_they_are == (counts,)
+    assert report.window.ranges[0].after == counts.record.as_of
+    assert is_live(report) is (here == "11.8")
+    monkeypatch.setattr(FakeRecovery, "check_program", lambda *_: "mariadbd")
+    assert window(ctx).closed == "" and window(ctx).as_they_are == (older, newer)
+
+
 def test_of_a_destination_it_is_told_what_is_believed_and_what_does_not_count(
     world: World, ctx: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,24 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _PRIVATE = ("unshare", "--mount", "--propagation", "private", "sleep", "600")
-_NOBODY = (
-    "setpriv",
-    "--reuid=65534",
-    "--regid=65534",
-    "--clear-groups",
-    "unshare",
-    "--user",
-    "--map-root-user",
-)
 
 
 @contextmanager
-def private_mounts(*, by_root: bool = True) -> Iterator[int]:
-    """The number of a process that keeps what is mounted now: root's, or one of a user without any rights."""
-    with subprocess.Popen(_PRIVATE if by_root else (*_NOBODY, *_PRIVATE[1:])) as process:
+def private_mounts() -> Iterator[int]:
+    """The number of a process that keeps what is mounted now."""
+    with subprocess.Popen(_PRIVATE) as process:
         try:
             own = Path("/proc/self/ns/mnt").readlink()
             while Path(f"/proc/{process.pid}/comm").read_text() != "sleep\n":
+                assert process.poll() is None, "it cannot have mounts of its own"
                 time.sleep(0.01)
             assert Path(f"/proc/{process.pid}/ns/mnt").readlink() != own
             yield process.pid

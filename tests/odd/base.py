@@ -259,9 +259,19 @@ class Datasets:
         return where
 
 
+def _release(name: str) -> None:
+    """What is being sent is held by who sends it."""
+    snapshots = run("zfs", "list", "-Hrt", "snapshot", "-o", "name", name).splitlines()
+    held = run("zfs", "holds", "-H", *snapshots).splitlines() if snapshots else []
+    for line in held:
+        snapshot, tag, _ = line.split("\t", 2)
+        run("zfs", "release", tag, snapshot)
+
+
 def _destroyed(name: str) -> None:
     for attempt in range(40):
         try:
+            _release(name)
             run("zfs", "destroy", "-rRf", name)
             return
         except PoolError:

@@ -146,6 +146,7 @@ class SqlStory(Story):
         moments = [
             Moment(name="at a backup", to=local(first), sums=_sums(server), worlds=self._telling.picture())
         ]
+        self._send(house)
         if self._row["past"] == "rolled back":
             self._roll_back(house)
         self._special(server, 1)
@@ -249,8 +250,7 @@ class SqlStory(Story):
     def _restores(self, house: House, moments: list[Moment]) -> None:
         findings = self._ready(house)
         server = house.server
-        if self._row["sent"] != "nowhere":
-            self._sent(house, moments, findings)
+        self._from_there(house, moments, findings)
         if self._row["tail"] == "killed":
             server.kill()
         elif self._row["tail"] == "torn":
@@ -258,31 +258,35 @@ class SqlStory(Story):
         for number, moment in enumerate(moments):
             self._restore(house, moment, findings, f"r{number}")
 
-    def _sent(self, house: House, moments: list[Moment], findings: list[dict[str, Any]]) -> None:
-        """Backups and archived log at a destination, which is encrypted or not, and a moment from there."""
-        target = f"{self._pool.name}/{self._name}-copies"
+    def _send(self, house: House) -> None:
+        """Make a destination, which is encrypted or not, and send the first backup there."""
+        if self._row["sent"] == "nowhere":
+            return
         key = self._home / "key of copies"
         key.write_text("another long passphrase\n")
-        words = [
-            "-o",
-            "encryption=aes-256-gcm",
-            "-o",
-            "keyformat=passphrase",
-            "-o",
-            f"keylocation=file://{key}",
-        ]
-        run("zfs", "create", *(words if self._row["sent"] == "encrypted" else ()), target)
+        options = ["encryption=aes-256-gcm", "keyformat=passphrase", f"keylocation=file://{key}"]
+        words = options if self._row["sent"] == "encrypted" else []
+        target = f"{self._pool.name}/{self._name}-copies"
+        run("zfs", "create", *(word for option in words for word in ("-o", option)), target)
         ship = {"name": "copies", "to": f"zfs:{target}", "initial": "allow"}
         house.settle(ship=[ship], archive={"to": ["copies"], "every": "1s"})
+        self._done(house, "ship")
+
+    def _from_there(self, house: House, moments: list[Moment], findings: list[dict[str, Any]]) -> None:
+        """A moment from the destination, by its backups or by archived log."""
+        if self._row["sent"] == "nowhere":
+            return
         with self._timed("send"):
-            for words in (["ship"], ["archive", "shop", "--once"]):
-                done = house.zb(*words)
-                if done.rc:
-                    self.outcome.problems.append(f"{words} ends with {done.rc}: {done.err}")
-                    return
+            self._done(house, "ship")
+            self._done(house, "archive", "shop", "--once")
         for moment in moments:
             if moment.at is not None:
                 self._restore(house, moment, findings, "sent", "--from", "copies")
+
+    def _done(self, house: House, *words: str) -> None:
+        done = house.zb(*words)
+        if done.rc:
+            self.outcome.problems.append(f"{words} ends with {done.rc}: {done.err}")
 
     def _roll_back(self, house: House) -> None:
         """To the backup that was just taken, with something committed since."""

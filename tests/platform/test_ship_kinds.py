@@ -141,7 +141,7 @@ def test_a_copy_whose_encryption_root_was_changed_gets_nothing_until_that_is_und
         with pytest.raises(KeyElsewhere, match=f"its encryption root is {yard.root}") as refused:
             attempt(yard)
     assert yard.committed() == names[:1] and other_keys(yard) == [copy] and shut(yard) == []
-    assert any("has no key of its own any more" in each for each in problems(yard))
+    assert any("is no longer its own encryption root" in each for each in problems(yard))
     line = shell("off-site-copies-zfs.md", "zfs change-key", {ON_THE_PAGE: shlex.quote(copy)})
     assert line in str(refused.value).splitlines()
     sh(line, OTHER + "\n")
@@ -217,7 +217,7 @@ def test_a_key_that_was_changed_is_the_sources_again_with_the_next_stream(
         newest = yard.backup()
         ship_now(yard)
         found = problems(yard)
-        assert f"is not opened by the key that is loaded for {outer}: " in found[0]
+        assert f"the loaded key of {outer} does not open " in found[0]
         assert len(found) == (1 if changed == outer else 2), "the source's key is that of both"
         line = shell("off-site-copies-zfs.md", "zfs unload-key", {ON_THE_PAGE: shlex.quote(outer)})
         assert line == found[0].splitlines()[1]

@@ -307,7 +307,7 @@ class SwitchStory:
         assert all(gap["cause"] == "switch" for gap in window["gaps"]), window
         shop.house.zb("clone", "stop", CLONE, "--json").data  # noqa: B018
         said = shop.house.zb("clone", "destroy", CLONE, "--yes", "-q").refused(9)
-        assert "was in production's place, and holds backups of that time" in said
+        assert "was in production's place and has backups from that time" in said
 
     def test_there_again_though_the_server_does_not_start(self, shop: Shop) -> None:
         dead = shop.house.configure("dead", service=shop.service.table(start="nothing"))

@@ -100,7 +100,7 @@ class TestBefore:
         _assert_cut(accident, report["recovered"])
         assert report["proof"] == {
             "proved": True,
-            "seen": "the transaction is not there; with one transaction more it is",
+            "seen": "the transaction is not there; one transaction later it is",
         }
         with house.clone(report) as clone:
             assert checksums(clone, TABLES) == accident.sums
@@ -226,7 +226,7 @@ class TestBefore:
             cursor.execute("SET SESSION sql_log_bin = 0")
             cursor.execute("DROP TABLE shop.twice")
         said = house.zb(*plan, "-q").refused(9)
-        assert "shop.twice is not on the server, but the log has it behind the last drop" in said
+        assert "does not exist on the server, but in the log it exists after the last drop" in said
 
     def test_names_with_dots_quotes_and_blanks(self, house: House, accident: Accident) -> None:
         server, name = house.server, "`my.db`.`ta``ble é x`"

@@ -2,7 +2,6 @@
 
 import fcntl
 import json
-import os
 import socket
 from collections.abc import Iterator
 from datetime import timedelta
@@ -170,28 +169,6 @@ def test_a_server_without_a_keyring_is_asked_for_it_once(house: House) -> None:
         "SELECT COUNT(*) FROM performance_schema.error_log WHERE ERROR_CODE = 'MY-013712'"
     )
     assert count == (1,)
-
-
-def test_a_refreservation_that_leaves_no_room_for_a_snapshot(house: House) -> None:
-    """It is found beforehand, and the snapshot itself says the same and not to prune."""
-    data, filler = house.pool.data.name, house.pool.data.mountpoint / "filler"
-    filler.write_bytes(os.urandom(60 << 20))
-    run("zpool", "sync")
-    free = int(run("zfs", "get", "-Hpo", "value", "available", data))
-    before = house.zb("list", "--json").data
-    run("zfs", "set", f"refreservation={free + (20 << 20)}", data)
-    try:
-        for words in (("snapshot", "--dry-run"), ("snapshot",), ("check",), ("status",)):
-            done = house.zb(*words)
-            said = done.stdout + done.stderr
-            assert done.rc == (1 if words == ("status",) else 3), said
-            assert f"the refreservation of {data} leaves no room for a snapshot" in " ".join(said.split())
-            assert f"zfs set refreservation=none '{data}'" in said
-            assert "give back" not in said, "no prune helps"
-    finally:
-        run("zfs", "set", "refreservation=none", data)
-        filler.unlink()
-    assert house.zb("list", "--json").data == before
 
 
 def test_a_dataset_that_is_missing(house: House) -> None:

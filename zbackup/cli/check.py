@@ -48,7 +48,7 @@ def command(
     if cluster:
         if with_drill:
             raise UsageError(
-                f"of a cluster the drill is "
+                f"to drill a cluster, run "
                 f"{command_line('zbackup', 'verify', '--cluster', cluster, '--drill')}"
             )
         cluster_option.require_no_instance(instance)

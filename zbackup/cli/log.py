@@ -64,8 +64,8 @@ Tables = Annotated[
     typer.Option(
         "--table",
         metavar="SCHEMA.TABLE",
-        help="Only what touched this table, or SCHEMA for any table of it; '`my.db`.orders' if a name has a "
-        "dot. May be given several times.",
+        help="Only transactions that touched this table (SCHEMA: any of its tables). Quote a name with a "
+        "dot: '`my.db`.orders'. May be given several times.",
         show_default=False,
     ),
 ]

@@ -48,7 +48,7 @@ from zbackup.model.target import RestoreTarget
 from zbackup.registry import annex
 
 MOST_DISPROVED = 3
-"""Statements whose restore may show that they are not what was asked for, before that is given up."""
+"""The number of wrong statements after which a restore stops looking for an earlier one."""
 
 HELP = f"""Restore to a moment, as a new server.
 
@@ -222,7 +222,7 @@ def _to_keep(configuration: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A restore to what is found of the target that was named."""
+    """A restore to a target that is found by its name."""
 
     ctx: Context
     source: Source
@@ -232,12 +232,12 @@ class _Found:
     sure: bool
 
     def planned(self) -> RestorePlan:
-        """The plan. Nothing is changed."""
+        """Return the plan; change nothing."""
         target, choice = self._target(())
         return plan_restore(self.ctx, target, choice, self.source)
 
     def restored(self) -> RestoreReport:
-        """Restore; where the result disproves what was found and another may be meant, go on looking."""
+        """Restore; if the result disproves the statement that was found, try an earlier one."""
         disproved: tuple[str, ...] = ()
         while True:
             target, choice = self._target(disproved)

@@ -74,9 +74,9 @@ BeforeDrop = Annotated[
     typer.Option(
         "--before-drop",
         metavar="SCHEMA.TABLE",
-        help="Restore to just before the last statement that dropped this table (or collection), or "
-        "its schema. It is shown, and has to be confirmed; the new server shows that it was the right one. A "
-        "name with a dot is quoted: '`my.db`.orders'. Instead of --to.",
+        help="Restore to just before the last statement that dropped this table (or collection), or its "
+        "schema. You confirm the statement; the new server is checked for the table. Quote a name with a "
+        "dot: '`my.db`.orders'. Instead of --to.",
         show_default=False,
     ),
 ]

@@ -116,7 +116,7 @@ def require_used(
 
 
 def proves(ctx: Context, named_target: NamedTarget) -> ProofSubject | None:
-    """Tell what the recovered server is to show of what was named. Raise UsageError for what is no table."""
+    """Return what to check on the recovered server. Raise UsageError for an invalid table name."""
     match named_target:
         case _Statement():
             return searched_for(ctx, named_target.table, named_target.kind)
@@ -136,7 +136,7 @@ def find_target(
 ) -> RestoreTarget:
     """Look up what was named, among the backups or in the log where that takes a look.
 
-    Nothing counts that was `disproved`, see find_last_drop.
+    Transactions in `disproved` do not count, see find_last_drop.
     """
     match named_target:
         case ClusterTime():

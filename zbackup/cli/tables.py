@@ -180,18 +180,18 @@ def remedy(fix: str) -> str:
 
 
 def nothing_yet(promoted: Promoted) -> list[str]:
-    """Sentences for where nothing can be restored."""
+    """Return the lines for an instance of which nothing can be restored."""
     if promoted:
         return moved_away(promoted)
     return ["Nothing can be restored yet: take a backup with zbackup snapshot."]
 
 
 def moved_away(promoted: Promoted) -> list[str]:
-    """Sentences on backups that moved to a clone that was promoted by hand; none where none did."""
+    """Return the lines about backups that moved to a clone promoted by hand; [] if there are none."""
     if not promoted:
         return []
     said = what_happened(promoted)
-    return [f"{said[0].upper()}{said[1:]}. This brings them back: {give_back(promoted)}"]
+    return [f"{said[0].upper()}{said[1:]}. To move them back:", give_back(promoted)]
 
 
 def as_they_are(instance: str, backups: Sequence[Backup], *, alone: bool = False) -> list[str]:

@@ -52,8 +52,9 @@ zbackup verify shop --drill --dry-run       only say which backup, and up to whe
 zbackup verify --cluster shop --drill       recover all members of a sharded MongoDB to one cluster time
 
 The exit status is that of a failed verification when anything is different, and when nothing could be
-compared or proven. A drill that passed ends with 20 when its server's datasets are still in use, such as by a
-container with mounts of its own: the process is named, the verdict counts, and they are removed later.
+compared or proven. If a drill passed but its datasets are still in use (such as by a container with its own
+mounts), the exit status is 20. The message names the process, the drill counts as passed, and the datasets
+are removed later.
 """
 
 

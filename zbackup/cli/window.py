@@ -127,6 +127,7 @@ def _shape(done: Done[Seen]) -> dict[str, Any]:
         "gaps": plain(report.window.gaps),
         "looked_at_live_log": report.window.saw_live_log,
         "on_trust": report.on_trust,
+        "closed": report.closed,
         "unreadable": json_shapes.unreadable(report.unreadable),
         "as_they_are": [b.name for b in report.as_they_are],
         "promised": {
@@ -197,3 +198,5 @@ def _notes(report: WindowReport) -> Iterator[str]:
         yield f"What is after the last backup is not counted: {report.note}."
     if report.on_trust:
         yield f"On trust: {report.on_trust}."
+    if report.closed:
+        yield f"Backups of another release series do not count: {report.closed}."

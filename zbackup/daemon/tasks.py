@@ -183,7 +183,7 @@ def _prune_some(ctx: Context) -> PruneReport:
 
 def _reap(ctx: Context) -> Reaped:
     """Nobody reads the report: raise what kept a clone that nobody works on from being destroyed, after the
-    others. What drills left because it was in use goes here, too."""
+    others. Leftovers of drills that were in use are removed here, too."""
     report = reap(ctx)
     remove_own_leftovers(ctx)
     if failed := report.failed:

@@ -70,11 +70,10 @@ class Engine(Protocol):
         """Connect and look; changes nothing. Raise DatabaseError when that cannot be done."""
 
     def has_table(self, name: TableName) -> bool:
-        """Tell whether the table is there, or any of the schema. Raise DatabaseError if that is not seen."""
+        """Tell whether the table (or any table of the schema) exists. Raise DatabaseError if unknown."""
 
     def replicas(self) -> tuple[str, ...]:
-        """Name the servers that follow this one now: replicas that read its log, or the other members of its
-        set that have data. Raise DatabaseError."""
+        """List the connected replicas, or the other data-bearing members of the set. Raise DatabaseError."""
 
     def heal(self) -> None:
         """Undo what a run of zbackup that was killed may have left on the server, such as a stopped applier.
@@ -173,8 +172,8 @@ class LogReader(Protocol):
         """
 
     def silence(self, end: Record, log: BackupFiles) -> Silence | None:
-        """The time behind the end of a backup's log of which the log among the files, which goes on there,
-        does not show what was committed; None where it shows all."""
+        """Return the period after the end of a backup's log for which the log in `log` does not show what was
+        committed; None if it shows everything."""
 
     def written(self, position: str) -> datetime | None:
         """Tell when what stands at a position of the log was written, as far as its own name tells."""
@@ -269,11 +268,11 @@ class Recovery(Protocol):
         proves: ProofSubject,
         progress: Progress,
     ) -> Sight:
-        """Apply the first transaction that was left out, and tell what there is then.
+        """Apply the first skipped transaction, and return what the server shows then.
 
-        `files` are of a clone of what was recovered to be thrown away, `home` the home of that, and `log` the
-        record of the log. Raise ReplayFailed when the server cannot apply it; VerificationFailed, Refused,
-        DatabaseError when it could not be tried.
+        `files` are those of the second clone, `home` is that of the first one, and `log` is the log's
+        record. Raise ReplayFailed if the server cannot apply it; VerificationFailed, Refused or DatabaseError
+        if it could not be tried.
         """
 
     def open(self, base: Files, serving: Serving | None, progress: Progress) -> Recovered:

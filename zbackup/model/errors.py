@@ -174,7 +174,7 @@ class PoolFull(CommandFailed):
 
 
 class NoRoomForSnapshot(ZbackupError):
-    """A refreservation leaves no room for a snapshot (named). None was taken."""
+    """A dataset's refreservation leaves no room for a snapshot. None was taken."""
 
     exit_status = 3
 
@@ -226,7 +226,7 @@ class Refused(ZbackupError):
 
 
 class KeyElsewhere(Refused):
-    """A copy's encryption root was changed at its destination: it cannot be read with the source's key."""
+    """A copy's encryption root was changed at the destination: the source's key does not open it."""
 
 
 class PrivateKeyElsewhere(Refused):
@@ -262,14 +262,14 @@ class VerificationFailed(ZbackupError):
 
 
 class ReplayFailed(VerificationFailed):
-    """A recovered server could not apply a transaction of the log (named)."""
+    """A recovered server could not apply a transaction of the log."""
 
 
 class Disproved(VerificationFailed):
-    """The recovered server shows that what was found in the log is not what was asked for."""
+    """The recovered server shows that the search of the log found the wrong transaction."""
 
     def __init__(self, message: str, found: str, *, goes_on: bool) -> None:
-        """`found` is the position of what was found; `goes_on`: an earlier one may be what was asked for."""
+        """`found` is the position of the wrong transaction; `goes_on`: an earlier one may be right."""
         super().__init__(message)
         self.found, self.goes_on = found, goes_on
 
@@ -293,7 +293,7 @@ class OtherSettings(ZbackupError):
 
 
 class NotRemoved(ZbackupError):
-    """Done, but what was made for it is in use (named by whom) and is removed later."""
+    """Done, but temporary datasets are in use and will be removed later."""
 
     exit_status = 20
 

@@ -1,5 +1,5 @@
-"""Words for the proof that a search found the right transaction: what a recovered server shows before and
-behind it.
+"""Types for the check that a search of the log found the right transaction: what a recovered server shows
+before and after it.
 """
 
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from typing import Final, Literal
 from zbackup.model.table_name import TableName
 
 NEXT: Final = "next-transaction"
-"""In a clone's home while it is made: the log of the first transaction that was left out."""
+"""The directory in a clone's home for the log of the first skipped transaction, during a restore."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProofSubject:
-    """What was searched for: the last drop or truncate of `table`, or (None) a transaction by its name."""
+    """The subject of a search: the last drop or truncate of `table`, or (None) a transaction by its name."""
 
     kind: Literal["drop", "truncate"] | None = None
     table: TableName | None = None
@@ -21,11 +21,11 @@ class ProofSubject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """What a server shows of a subject.
+    """The state of a subject on a server.
 
-    `tables` are the tables of that name that are there, or, for a truncate, that have rows: each with what
-    tells it from another of the same name. `holds`: it has the transaction. `unclear` says why this cannot be
-    told, "" where it can.
+    `tables` are the existing tables with that name (for a truncate: those with rows), each with an identity
+    that differs after a drop and create. `holds`: the server has the transaction. `unclear` is the reason why
+    the state is unknown, else "".
     """
 
     tables: frozenset[tuple[str, str]] = frozenset()
@@ -35,10 +35,10 @@ class Sight:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The result of a proof, and what was seen, for people.
+    """The result of a check, with a text for people.
 
-    open: it takes a look one transaction later, or that could not be had. absent: there was nothing that the
-    transaction could have done this to. remains: it was done to something else.
+    open: the state one transaction later is needed, or could not be checked. absent: the table (or its rows)
+    did not exist before the transaction. remains: the transaction did not remove it.
     """
 
     result: Literal["proved", "open", "absent", "remains"]

@@ -37,10 +37,10 @@ class Arrived:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherKey:
-    """A copy of an encrypted dataset that is below another encryption root than its own at the destination.
+    """A copy of an encrypted dataset that is not its own encryption root any more.
 
-    A raw stream brings the source's wrapped key, and leaves the encryption root, whose key does not open that
-    (openzfs/zfs#12614). `overwritten`: one did already. `copy` is its full name over there.
+    A raw stream brings the source's wrapped key but does not change the encryption root, whose key does not
+    open it (openzfs/zfs#12614). `overwritten`: such a stream has arrived. `copy` is its full name there.
     """
 
     dataset: str
@@ -84,7 +84,7 @@ def other_key_to_text(found: OtherKey) -> str:
 
 
 def other_key(properties: Mapping[str, str], destination: str) -> OtherKey | None:
-    """Tell what is written down of a copy there; None for nothing, and for what cannot be understood."""
+    """Read the stored copy with a changed encryption root; None if there is none, or it is not valid."""
     try:
         return _OTHER_KEY.validate_python(bounds.from_json(properties.get(f"{OTHER_KEY}{destination}", "")))
     except ValueError:

@@ -1,8 +1,8 @@
-"""Hold a time of which a log does not show what was committed, and write it into a record.
+"""A period for which the log does not show what was committed, and how a record stores it.
 
-Where a backup's log ends in a file that the server did not close, and it goes on in another one, the server
-crashed with nothing committed since that backup; or its datasets were rolled back to it, and what had been
-committed since is in no log. The files do not tell which.
+A backup's log may end in a file that the server did not close, followed by another file. Then the server
+crashed with nothing committed since that backup, or its datasets were rolled back to it and the commits since
+are in no log. The files do not show which.
 """
 
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ from typing import Final
 from zbackup.model.moment import utc_text
 
 MOST: Final = 16
-"""Silences that are written down, at most: the newest."""
+"""The maximum number of silences in a record; the newest are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """The log ends at `position`, of a backup, and goes on in another file: of the moments after `after` and
-    up to `to` it tells nothing."""
+    """The log ends at a backup's `position` and continues in another file. It does not show the commits after
+    `after` and up to `to`."""
 
     position: str
     after: datetime
@@ -27,11 +27,11 @@ class Silence:
 
     @property
     def told(self) -> str:
-        """The whole of it, for people."""
+        """The message about it."""
         return (
             f"the log does not show what was committed between {utc_text(self.after)} and "
-            f"{utc_text(self.to)}: its file was not closed behind {self.position}, and another one follows "
-            "it. Either the server crashed with nothing committed since, or its datasets were rolled back"
+            f"{utc_text(self.to)}: the server did not close the log file after {self.position} and began "
+            "another one. Either it crashed with nothing committed since, or its datasets were rolled back"
         )
 
 
@@ -43,7 +43,7 @@ def to_lines(silences: Sequence[Silence]) -> str:
 
 
 def from_lines(text: str) -> tuple[Silence, ...]:
-    """Read back what to_lines() wrote; lines that make no sense are none."""
+    """Parse the text of to_lines(); ignore invalid lines."""
     return tuple(silence for line in text.splitlines() if (silence := _silence(line)))
 
 

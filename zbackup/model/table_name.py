@@ -1,7 +1,7 @@
-"""Names of tables and collections: as people type them, and as the one text that a log's entries have.
+"""Parse names of tables and collections as users type them, and write them as log entries hold them.
 
-Sources: "Schema Object Names" in MySQL's manual, "Identifier Names" in MariaDB's: in quotes a name may have
-any letter, a dot too. A database of MongoDB has no dot in its name, a collection often has.
+A quoted name may have any character, also a dot (MySQL manual, "Schema Object Names"; MariaDB, "Identifier
+Names"). A MongoDB database has no dot in its name, a collection often has.
 """
 
 import re
@@ -44,12 +44,12 @@ class TableName:
 
 
 def joined(schema: str, table: str) -> str:
-    """Write a name as one text, which separated() takes apart: a schema with a dot is in backticks."""
+    """Join schema and table for separated() to split: a schema with a dot gets backticks."""
     return f"{_in_backticks(schema) if '.' in schema or schema[:1] == '`' else schema}.{table}"
 
 
 def separated(text: str) -> tuple[str, str]:
-    """Take apart what joined() wrote."""
+    """Split a name that joined() wrote into schema and table."""
     if text[:1] == "`" and (found := _SCHEMA.match(text)):
         return _name_in(found[1]), text[found.end() :]
     schema, _, table = text.partition(".")
@@ -57,10 +57,10 @@ def separated(text: str) -> tuple[str, str]:
 
 
 def parse_table(text: str, engine: str) -> TableName:
-    """Read a name that was typed: shop.orders, `my.db`.`ta``ble`, "my.db"."orders"; shop or shop.* for all.
+    """Parse a typed name: shop.orders, `my.db`.`ta``ble`, "my.db"."orders"; shop or shop.* for all tables.
 
-    `engine` is the instance's. Raise UsageError for what is none, and, unless it is of MongoDB, for a name
-    without quotes that can be read in two ways.
+    `engine` is the instance's. Raise UsageError for an invalid name and, except for MongoDB, for an unquoted
+    name that has two meanings.
     """
     typed = text.strip()
     found = None if any(ord(letter) < 32 for letter in typed) else _TYPED.fullmatch(typed)
@@ -70,7 +70,7 @@ def parse_table(text: str, engine: str) -> TableName:
     if engine != "mongodb" and "." in table and not (_is_quoted(schema) or _is_quoted(table)):
         raise UsageError(_ambiguous(typed))
     if _is_quoted(table) and _name_in(table) == EVERY_TABLE:
-        raise UsageError(f"{typed}: a table that is called * cannot be named")
+        raise UsageError(f"{typed}: a table with the name * is not supported")
     return TableName(_name_in(schema), _name_in(table))
 
 
@@ -87,15 +87,15 @@ def _in_backticks(name: str) -> str:
 
 
 def _why_none(typed: str) -> str:
-    said = f'"{typed}" names no table: say SCHEMA.TABLE, or SCHEMA for all of its tables'
+    said = f'"{typed}" is not a table name: use SCHEMA.TABLE, or SCHEMA for all of its tables'
     if "`" not in typed and '"' not in typed:
         return said
-    return f"{said}; what is in quotes ends with the same one, and has it twice inside: `my.db`.`ta``ble`"
+    return f"{said}. Close each quote, and double it within a name: `my.db`.`ta``ble`"
 
 
 def _ambiguous(typed: str) -> str:
-    """The error for a name with a dot more, and how each of its meanings is typed."""
+    """Return the error for a name with too many dots: it lists each possible reading, quoted."""
     parts = typed.split(".")
     ways = ((".".join(parts[:at]), ".".join(parts[at:])) for at in range(1, len(parts)))
     shown = (command_line(f"{_in_backticks(schema)}.{_in_backticks(table)}") for schema, table in ways)
-    return "\n  ".join((f'"{typed}" has a dot in a name: write what is meant in quotes, one of', *shown))
+    return "\n  ".join((f'"{typed}" is ambiguous, because a name in it has a dot. Use one of:', *shown))

@@ -1,10 +1,11 @@
-"""Find who keeps ZFS file systems and snapshots in use: open files here, and mounts that stay elsewhere.
+"""Find who uses ZFS file systems and snapshots: open files, and mounts in other mount namespaces.
 
-A process in a mount namespace of its own, such as a container that shows all of `/`, has copies of the host's
+A process in its own mount namespace, such as a container that shows all of `/`, has copies of the host's
 mounts. With private propagation they stay when the host unmounts, and ZFS destroys nothing that is mounted
-anywhere ("dataset is busy"). Every user can make such a namespace (`unshare -Urm --propagation private`).
+anywhere ("dataset is busy"). Any user can make such a namespace where the kernel lets users have one
+(`unshare -Urm --propagation private`).
 
-What other processes' files say is hostile input: they vanish, cannot be read, are huge, and hold any name.
+Files of other processes are hostile input: they vanish, cannot be read, are huge, and contain any name.
 """
 
 import contextlib
@@ -16,17 +17,18 @@ from zbackup.proc.mounts import Mount, is_below, mounts
 from zbackup.proc.open_files import PROC, process_name, processes_in, told
 
 MOST_READ, MOST_IN_ALL = 32 << 20, 128 << 20
-"""Bytes of one namespace's list, and of all lists: a namespace may have 100,000 mounts (fs.mount-max)."""
+"""Limits in bytes for the mount list of one namespace, and of all. One may have 100,000 mounts
+(fs.mount-max)."""
 
 
 def in_use(
     names: Mapping[str, str], proc: Path = PROC, *, apart_from: int | None = None
 ) -> dict[str, list[str]]:
-    """Map those of these datasets and snapshots that are in use to clauses that tell by whom.
+    """Map each of these datasets and snapshots that is in use to clauses that say by whom.
 
-    `names` has where each is mounted, "" for nowhere. A mount counts that stays when each is unmounted here
-    as usual. Processes in the mount namespace of the process `apart_from`, a server that is to be ended, do
-    not count. What cannot be read is left out: only root sees the mounts and files of others' processes.
+    `names` maps each to its mountpoint, "" if it is not mounted. A mount counts if it stays when the dataset
+    is unmounted here. Processes in the mount namespace of `apart_from` (a server that will be ended) do not
+    count. Unreadable files are skipped: only root sees mounts and files of other users' processes.
     """
     left_out = _namespace(proc / str(apart_from)) if apart_from else ""
     there, room = dict[tuple[int, ...], list[Mount]](), MOST_IN_ALL
@@ -55,7 +57,7 @@ def in_use(
 
 
 def _outermost(names: Mapping[str, str]) -> dict[str, str]:
-    """Those that are mounted, and below no other of them."""
+    """Return the mounted ones that are not below another one."""
     there = {name: at for name, at in names.items() if at}
     return {n: at for n, at in there.items() if not any(at != a and is_below(at, a) for a in there.values())}
 
@@ -68,14 +70,14 @@ class _Groups:
         self._parents = {m.number: m for m in everywhere}
 
     def staying(self, there: Sequence[Mount], usual: Mapping[str, Mount | None]) -> list[Mount]:
-        """Those of a namespace's mounts that stay when the usual ones are unmounted."""
+        """Return the mounts of a namespace that stay when the usual ones are unmounted."""
         on = {m.number: m for m in there}
         wanted = [m for m in there if m.kind == "zfs" and m.source in usual]
         return [m for m in wanted if not self._goes(m, on.get(m.parent), usual[m.source])]
 
     def _goes(self, mount: Mount, parent: Mount | None, usual: Mount | None) -> bool:
-        """A mount goes with the usual one when it is at the same place, on a peer or a slave of what that one
-        is on."""
+        """Tell whether a mount goes with the usual one: it is at the same path, and its parent mount is a
+        peer or a slave of the usual one's parent."""
         above = usual and self._parents.get(usual.parent)
         if not (
             usual and above and above.shared and parent and _place(mount, parent) == _place(usual, above)
@@ -91,13 +93,13 @@ class _Groups:
 
 
 def _place(mount: Mount, parent: Mount) -> str:
-    """The path of the mountpoint in the file system that it lies in."""
+    """Return the path of the mountpoint in the file system that contains it."""
     return parent.root.rstrip("/") + mount.mountpoint.removeprefix(parent.mountpoint.rstrip("/"))
 
 
 def _usual(name: str, ours: Sequence[Mount]) -> Mount | None:
-    """The mount that goes when the dataset is unmounted, or the snapshot destroyed: ZFS's own below
-    `.zfs/snapshot`."""
+    """Return the mount that ends when the dataset is unmounted, or the snapshot destroyed (ZFS's own mount
+    below `.zfs/snapshot`)."""
     inside = f"/.zfs/snapshot/{name.partition('@')[2]}" if "@" in name else ""
     own = (m for m in ours if m.kind == "zfs" and m.source == name and m.root == "/")
     return next((m for m in own if m.mountpoint.endswith(inside)), None)
@@ -113,14 +115,14 @@ def _namespaces(proc: Path) -> dict[str, list[int]]:
 
 
 def _namespace(process: Path) -> str:
-    """Its mount namespace; "" where we may not ask, or the process is gone."""
+    """Return the process' mount namespace; "" if that is not permitted, or the process has ended."""
     with contextlib.suppress(OSError):
         return str((process / "ns/mnt").readlink())
     return ""
 
 
 def _read_first(proc: Path, pids: Sequence[int], most: int) -> tuple[list[Mount], int]:
-    """What the first of these processes that still is there sees, and how many bytes that took."""
+    """Return the mounts of the first of these processes that still runs, and the bytes read."""
     for pid in pids:
         with contextlib.suppress(OSError):
             return _read(proc / str(pid), most)
@@ -128,7 +130,7 @@ def _read_first(proc: Path, pids: Sequence[int], most: int) -> tuple[list[Mount]
 
 
 def _read(process: Path, most: int) -> tuple[list[Mount], int]:
-    """Its mounts, unless they tell nothing here, and how many bytes were read. Raise OSError."""
+    """Return the process' mounts ([] if none of them matters here) and the bytes read. Raise OSError."""
     with (process / "mountinfo").open("rb", buffering=0) as file:
         pieces, left = [], most
         while left > 0 and (piece := file.read(min(left, 1 << 20))):

@@ -40,6 +40,9 @@ MOST_TOLD = 3
 # Snapshots named in one command: a single argument ends at 128 KiB (execve(2)), and a name of ours is short.
 AT_ONCE = 400
 
+QUOTAS_UNKNOWN = ("permission denied", "unsupported version or feature")
+"""What is said of quotas in an encrypted snapshot whose key is not loaded, or that was received raw."""
+
 MOST_ASKED = 64
 """Questions for as many snapshots as are named at once, if others' values speak of them: each takes three
 commands. To tell one owner's from others' takes two dozen."""
@@ -308,10 +311,10 @@ class Zfs:
         self.clone_each({target: snapshot}, properties)
 
     def clone_each(self, targets: Mapping[str, Snapshot], properties: Mapping[str, str]) -> None:
-        """Target -> what it is to be a clone of. All are proven before the first is cloned.
+        """Clone each target from its origin (target -> origin). Verify all origins before the first clone.
 
-        Quotas of users, groups and projects lie in the snapshot: they are lifted on a clone, or they would
-        end a replay of what production wrote after they had been raised.
+        User, group and project quotas are in the snapshot. They are removed from the clone: the replay would
+        fail if production raised a quota after the backup.
         """
         if targets:
             self._require_guids({str(s): s.guid for s in targets.values()})
@@ -321,15 +324,15 @@ class Zfs:
                 self.set_properties(target, dict.fromkeys(quotas, "none"))
 
     def _quotas(self, name: str) -> list[str]:
-        """The properties of a dataset's or snapshot's quotas of users, groups and projects that are set."""
+        """Return the user, group and project quota properties that are set on a dataset or snapshot."""
         columns = ("-o", "type,name,quota,objquota", "--", name)
         try:
             listing = self._zfs("userspace", "-nHp", "-t", "all", *columns, mutates=False)
             listing += self._zfs("projectspace", "-Hp", *columns, mutates=False)
         except CommandFailed as failure:
-            if "permission denied" not in failure.stderr:
+            if not any(phrase in failure.stderr for phrase in QUOTAS_UNKNOWN):
                 raise
-            return []  # Its key is not loaded: it cannot be mounted, and that is said then.
+            return []
         return parse.quotas(listing)
 
     def mount(self, name: str, *, only_at: Path | None = None) -> None:
@@ -397,20 +400,20 @@ class Zfs:
         self._patiently(dataset.name, lambda: self._zfs("destroy", dataset.name))
 
     def in_use(self, names: Iterable[str], *, apart_from: int | None = None) -> dict[str, list[str]]:
-        """Map those of these datasets and snapshots of this host that are in use, and so cannot be unmounted
-        or destroyed, to clauses that tell by whom; apart from the server of this process' number."""
+        """Map each of these datasets and snapshots of this host that is in use, and so cannot be unmounted or
+        destroyed, to clauses that say by whom. The server with the process id `apart_from` does not count."""
         mounted = self._mounts()
         return self.mounts.in_use({name: mounted.get(name, "") for name in names}, apart_from)
 
     def require_unused(self, names: Sequence[str], *, apart_from: int | None = None) -> None:
-        """Raise DatasetBusy, with who uses them, before any of these is unmounted or destroyed."""
+        """Raise DatasetBusy, with the users, if any of these is in use; call it before a change."""
         for attempt in range(1, BUSY_TRIES + 1):
             if not (who := self.in_use(names, apart_from=apart_from)):
                 return
             if attempt < BUSY_TRIES:
                 time.sleep(BUSY_PAUSE_S)
         busy = DatasetBusy(("zfs", "destroy"), 1, "dataset is busy")
-        busy.args = (f"{_joined(who)}. Nothing was changed: end that, then run the same command again",)
+        busy.args = (f"{_joined(who)}. Nothing was changed. End this use, then run the same command again",)
         raise busy
 
     def _patiently(self, name: str, act: Callable[[], object]) -> None:
@@ -426,7 +429,7 @@ class Zfs:
                 time.sleep(BUSY_PAUSE_S)
 
     def _say_who(self, busy: DatasetBusy, name: str) -> None:
-        """Add to the failure who uses the dataset. That nobody can tell is not worth another failure."""
+        """Add to the failure who uses the dataset, if that can be found out."""
         if busy.where:
             return  # the mounts and processes of another host are not seen here
         with contextlib.suppress(OSError):

@@ -210,14 +210,14 @@ def resume_argv(token: str, *, raw: bool) -> tuple[str, ...]:
 
 
 def wrong_key_text(what: str, root: str) -> str:
-    """The message about a copy that the key which is loaded for `root` does not open."""
+    """Return the message about a copy that the loaded key of `root` does not open."""
     unload, load = (
         command_line("zfs", "unload-key", root),
         command_line("zfs", "load-key", "-L", "prompt", root),
     )
     return (
-        f"{what} is not opened by the key that is loaded for {root}: it was loaded before a stream brought "
-        f"another one. A copy has the key that its source had when the newest stream was sent. Load that:\n"
+        f"the loaded key of {root} does not open {what}: a stream has brought another key since it was "
+        f"loaded. A copy has the key that its source had when it sent the newest stream. Load that key:\n"
         f"{unload} && {load}"
     )
 

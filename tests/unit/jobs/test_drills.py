@@ -240,7 +240,7 @@ def test_a_drill_that_passed_has_passed_whatever_its_removal_comes_to(
     monkeypatch.setattr(temporary, "destroy", destroy)
     monkeypatch.setattr(drill, "own_name", lambda *_: nullcontext("shop-drill"))
     left = _a_drill(ctx, lambda *_: report).left
-    assert left == (f"tank/zbackup/shop-drill is left, and removed later: {failure}" if kept else "")
+    assert left == (f"tank/zbackup/shop-drill will be removed later: {failure}" if kept else "")
     (verdict,) = read(ctx, "")
     assert verdict.passed
 

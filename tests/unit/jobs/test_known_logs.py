@@ -154,7 +154,7 @@ def test_of_two_of_one_name_nobody_chooses_but_who_restores(host: Host) -> None:
     host.there = {"new": searched(FOUND), "old": searched(later)}
     with pytest.raises(
         NotRecoverable,
-        match=r"in 2 logs, and stands for 2 transactions. Say which with --base, .*\n"
+        match=r"in 2 logs, and means 2 different transactions. Choose one with --base .*\n"
         r"  2024-05-01 12:.*  --before binlog.*\n  2024-05-01 15:.*  --before binlog",
     ):
         locate(host.ctx, NAME)
@@ -166,7 +166,7 @@ def test_one_that_is_in_its_log_twice_is_told_with_times_and_positions(host: Hos
     with pytest.raises(NotRecoverable) as refused:
         locate(host.ctx, NAME)
     told, *each = str(refused.value).splitlines()
-    assert told.endswith("is 2 times in the log. Name the one that is meant by its position:")
+    assert told.endswith("is 2 times in the log. Give the position of the one you mean:")
     assert [line.split("  ")[-1] for line in each] == [f"--before {t.start}" for t in (first, again)]
 
 

@@ -153,7 +153,9 @@ def test_what_cannot_be_told_says_how_it_is_done_by_hand(read: LogRead, kind: ty
 
 
 def test_none_is_found_and_what_else_there_was_is_said() -> None:
-    with pytest.raises(NotFound, match=r"^no drop of shop.orders is in the log: see zbackup log shop"):
+    with pytest.raises(
+        NotFound, match=r"^no drop of shop.orders is in the log. See its other entries:\nzbackup log shop"
+    ):
         Log(FILLED, END).last()
     with pytest.raises(
         NotFound, match=r"the last change of its definition was at .*, by u:400: CREATE TABLE"
@@ -163,7 +165,9 @@ def test_none_is_found_and_what_else_there_was_is_said() -> None:
     with pytest.raises(NotFound, match=r"by binlog.000012:400: CREATE"):
         Log(unnamed, END).last()
     away = entry(500, "ddl", text="RENAME", renames=((TABLE, "shop.old"),))
-    with pytest.raises(NotFound, match=r"it got the name shop.old at .*, by u:500: RENAME: ask for that one"):
+    with pytest.raises(
+        NotFound, match=r"it got the name shop.old at .*, by u:500: RENAME: search for that name"
+    ):
         Log(away, END).last()
 
 

@@ -44,7 +44,7 @@ def test_a_typed_name(typed: str, schema: str, table: str) -> None:
     ["", " ", ".", "shop.", ".orders", "`shop.orders", "`a`b.c", "``.a", "shop.`a", 'shop."a"b', "a\nb.c"],
 )
 def test_what_is_no_name(typed: str) -> None:
-    with pytest.raises(UsageError, match=f'"{re.escape(typed.strip())}" names no table'):
+    with pytest.raises(UsageError, match=f'"{re.escape(typed.strip())}" is not a table name'):
         parse_table(typed, "mysql")
 
 
@@ -57,7 +57,7 @@ def test_a_name_with_two_meanings_is_refused_and_each_is_shown_for_the_shell() -
     with pytest.raises(UsageError) as refused:
         parse_table("my.db.or`ders", "mariadb")
     assert str(refused.value).splitlines() == [
-        '"my.db.or`ders" has a dot in a name: write what is meant in quotes, one of',
+        '"my.db.or`ders" is ambiguous, because a name in it has a dot. Use one of:',
         "  '`my`.`db.or``ders`'",
         "  '`my.db`.`or``ders`'",
     ]
@@ -69,7 +69,7 @@ def test_a_collection_has_dots_and_a_database_has_none() -> None:
 
 
 def test_a_table_that_is_called_like_all_of_them_is_refused() -> None:
-    with pytest.raises(UsageError, match="cannot be named"):
+    with pytest.raises(UsageError, match="is not supported"):
         parse_table("shop.`*`", "mysql")
 
 

@@ -42,11 +42,11 @@ HELD, NOT_HELD = Sight(holds=True), Sight()
         (TRUNCATE, (NONE,), "absent", "shop.orders has no rows"),
         (TRUNCATE, (sight(unclear="MEMORY keeps none"),), "open", "shop.orders: MEMORY keeps none"),
         (TRUNCATE, (THERE, sight(unclear="MEMORY keeps none")), "open", "shop.orders: MEMORY keeps none"),
-        (NAMED, (NOT_HELD, HELD), "proved", "the transaction is not there; with one transaction more it is"),
+        (NAMED, (NOT_HELD, HELD), "proved", "the transaction is not there; one transaction later it is"),
         (NAMED, (NOT_HELD,), "open", "the transaction is not there"),
         (NAMED, (HELD,), "remains", "the transaction is there already"),
         (NAMED, (HELD, HELD), "remains", "the transaction is there already"),
-        (NAMED, (NOT_HELD, NOT_HELD), "remains", "still is not with one transaction more"),
+        (NAMED, (NOT_HELD, NOT_HELD), "remains", "still is not one transaction later"),
     ],
 )
 def test_what_was_seen_decides(
@@ -61,7 +61,7 @@ def test_what_was_seen_decides(
 def test_why_a_later_look_was_not_had_is_told(subject: ProofSubject) -> None:
     first = NOT_HELD if subject is NAMED else THERE
     proof = judge(subject, (first,), "the pool is full")
-    assert proof.result == "open" and proof.text.endswith("could not be seen: the pool is full")
+    assert proof.result == "open" and proof.text.endswith("could not be checked: the pool is full")
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,8 @@ and --undo brings back what was. How the server is stopped and started is config
 The instance has to be named once more: with --confirm, or when you are asked. When it fails before the server
 was started, all is put back. Cut short, it is finished by the same command, or undone with --undo.
 
-While replicas follow that have transactions which the clone lacks, nothing is changed, and they are named
-(9): the same GTIDs or sequence numbers would exist twice. Stop them, or go on with --replicas-ahead.
+If replicas have transactions that the clone lacks, the switch names them and ends with 9 before it changes
+anything: the same GTIDs or sequence numbers would exist twice. Stop them first, or add --replicas-ahead.
 
 \b
 zbackup restore shop --to "yesterday 10:02" --name good     look at it, then
@@ -65,7 +65,7 @@ def command(
     replicas_ahead: Annotated[
         bool,
         typer.Option(
-            "--replicas-ahead", help="Go on though replicas have transactions that the clone lacks."
+            "--replicas-ahead", help="Switch even if replicas have transactions that the clone lacks."
         ),
     ] = False,
     dry_run: Annotated[
@@ -125,7 +125,7 @@ def _plan_text(found: SwitchPlan) -> str:
         ["stop", command_line(*found.service.stop)],
         *(["rename", f"{old} to {new}"] for old, new in found.renames),
         ["start", command_line(*found.service.start)],
-        *(["ahead", f"{name}: needs --replicas-ahead, and is to be made again"] for name in found.ahead),
+        *(["ahead", f"{name}: add --replicas-ahead, rebuild it afterwards"] for name in found.ahead),
     ]
     return tables.aligned(rows)
 

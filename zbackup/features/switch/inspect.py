@@ -114,22 +114,23 @@ def _in_the_way(place: Path) -> str:
 
 
 def replicas_ahead(ctx: Context, facts: ServerFacts | None, reached: str) -> tuple[str, ...]:
-    """The replicas that follow production now, if that has written anything behind what was `reached`; none
-    where it does not answer."""
+    """Return production's connected replicas if it has written anything after `reached`; () if it does not
+    answer."""
     if facts is None or (reached and reached in (facts.gtid, facts.position)):
         return ()
     return ctx.engine.replicas()
 
 
 def require_no_replicas_ahead(ctx: Context, facts: ServerFacts | None, reached: str) -> None:
-    """Raise Refused while replicas have what the server will lack: it gives the same numbers to others."""
+    """Raise Refused if replicas have transactions that the new server lacks: it would reuse their numbers."""
     if ahead := replicas_ahead(ctx, facts, reached):
         what = "Oplog entries" if ctx.engine_name == "mongodb" else "GTIDs or sequence numbers"
         more = f" and {len(ahead) - MOST_NAMED} more" if ahead[MOST_NAMED:] else ""
         raise Refused(
-            f"servers that follow {ctx.instance} have transactions that are not in what takes its place: "
-            f"{', '.join(ahead[:MOST_NAMED])}{more}. {what} would exist twice, with different content: stop "
-            "them, and make them again from a backup afterwards; or repeat this command with --replicas-ahead"
+            f"replicas of {ctx.instance} have transactions that are missing in the datasets that replace it: "
+            f"{', '.join(ahead[:MOST_NAMED])}{more}. {what} would exist twice, with different content. Stop "
+            "these replicas now and rebuild them from a backup after the switch, or repeat this command with "
+            "--replicas-ahead"
         )
 
 
@@ -214,10 +215,9 @@ def _of_fetched(ctx: Context, clone: Clone, parts: Sequence[CloneDataset], recor
 
 
 def _require_movable(ctx: Context, clone: Clone, names: Sequence[str]) -> None:
-    """An encrypted dataset cannot be moved away from the one that its key is loaded for.
+    """Raise Refused if an encrypted dataset would leave its encryption root.
 
-    What was fetched has a key of its own, and can be given that of where it lies: nothing more is received
-    there.
+    A fetched dataset has its own key. It can take the key of its parent, because it receives no more streams.
     """
     roots = {name: ctx.zfs.values(name, "encryptionroot")[0] for name in names}
     stuck = {name: root for name, root in roots.items() if root not in ("", "-") and not _spans(ctx, root)}
@@ -231,12 +231,12 @@ def _require_movable(ctx: Context, clone: Clone, names: Sequence[str]) -> None:
             f"zfs change-key -i {shlex.quote(root)}" for root in dict.fromkeys(stuck.values())
         )
         raise Refused(
-            f"{name} was fetched, and has a key of its own: ZFS does not move it to production's place below "
+            f"{name} was fetched and has its own key, so ZFS cannot move it to production's place below "
             f"{here}. Give it the key of {here}, then run the same command again:\n{orders}"
         )
     raise Refused(
-        f"{name} has the encryption root {key}, and ZFS moves no dataset out of its encryption "
-        f"root: a switch needs production and the clones below one encryption root"
+        f"{name} has the encryption root {key}, and ZFS cannot move a dataset out of its encryption "
+        f"root: a switch needs production and the clones below the same encryption root"
     )
 
 

@@ -49,8 +49,8 @@ from zbackup.model.switch import Outcome, Service, Switch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchPlan:
-    """The plan of a switch: the renames, from one dataset's name to another's, in this order. `ahead` are the
-    replicas that have what the clone lacks."""
+    """The plan of a switch: dataset renames (from, to) in their order. `ahead` lists the replicas with
+    transactions that the clone lacks."""
 
     clone: Clone
     renames: tuple[tuple[str, str], ...]
@@ -197,7 +197,7 @@ def _go_back(ctx: Context, clone: Clone, failure: ZbackupError | KeyboardInterru
     except ZbackupError as second:
         again = command_line("zbackup", "switch", ctx.instance, clone.name, "--undo")
         raise ZbackupError(
-            f"{why}. Going back failed, too: {second}. When that is put right: {again}"
+            f"{why}. Going back failed, too: {second}. Fix that, then run: {again}"
         ) from second
     ctx.progress.note(f"{ctx.instance} is as it was, and runs")
 
@@ -211,8 +211,8 @@ def _start(ctx: Context, clone: Clone) -> str:
         if clone.state == "undoing":
             again, back = back, again
         raise DatabaseError(
-            f"the datasets are exchanged, but the server does not run: {failure}. Look at its log; then "
-            f"{again} tries once more, and {back} goes back"
+            f"the datasets are switched, but the server does not run: {failure}. Check its error log. To try "
+            f"again: {again}. To go back: {back}"
         ) from failure
 
 

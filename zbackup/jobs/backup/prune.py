@@ -208,7 +208,7 @@ def _destroy_some(ctx: Context, plan: RetentionPlan, done: _Done, end: float) ->
 
 
 def _used(ctx: Context, backups: Sequence[Backup]) -> Mapping[str, Sequence[str]]:
-    """Those snapshots of backups with several that are mounted or read, and by whom."""
+    """Map the snapshots in use (only of backups with several snapshots) to their users."""
     return ctx.zfs.in_use([str(s) for b in backups if len(b.snapshots) > 1 for s in b.snapshots])
 
 

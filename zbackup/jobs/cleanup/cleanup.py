@@ -81,8 +81,8 @@ def _unreadable(ctx: Context) -> list[str]:
 
 
 def remove_own_leftovers(ctx: Context) -> tuple[str, ...]:
-    """Remove what drills and other recoveries of zbackup's own left because it was in use. Return what is in
-    use still, and by whom. Called again and again."""
+    """Remove leftovers of drills and of zbackup's other recoveries that were in use. Return those that are
+    still in use, and by whom. The daemon calls this regularly."""
     names = own_names(ctx.instance)
     said = _remove_unfinished(ctx, lambda clone: clone.kind == "log" or recovery_of(clone.name) in names)
     return tuple(text for text, done in said if not done)

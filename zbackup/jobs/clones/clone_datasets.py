@@ -34,7 +34,7 @@ FRESH = "fresh-"
 ORIGIN = "zbackup-origin"
 """The snapshot of a clone of a moment as it was handed over: what it is reset to."""
 SECOND, SECOND_ORIGIN = "second", "zbackup-second"
-"""In a clone's own dataset: see second_clone, and the snapshot that it is made of."""
+"""The dataset of the second clone within a clone (see second_clone), and the snapshot it is cloned from."""
 RECORD = "record.json"
 STOP_LIMIT_S = 120.0
 
@@ -213,7 +213,7 @@ def destroy(ctx: Context, clone: Clone, container: Dataset) -> None:
 
 
 def _remove_run(run: Path) -> None:
-    """Remove what is in the run directory of a server that is gone, and what was noted of it."""
+    """Remove the run directory and the process note of a server that has ended."""
     secure_files.remove_tree(run)
     # Root's, and harmless: the daemon leaves it.
     with contextlib.suppress(PermissionError):
@@ -221,12 +221,12 @@ def _remove_run(run: Path) -> None:
 
 
 def second_run(ctx: Context, name: str) -> Path:
-    """The run directory of a clone's second clone. No clone of a user's can be called so."""
+    """Return the run directory of a clone's second clone. No clone of a user can have this name."""
     return ctx.run_dir / f"{name}.{SECOND}"
 
 
 def destroy_second(ctx: Context, clone: Clone) -> None:
-    """Destroy what there is of a clone's second clone. Raise Refused when it is not the clone's own."""
+    """Destroy what exists of a clone's second clone. Raise Refused if it does not belong to the clone."""
     run, home = second_run(ctx, clone.name), f"{ctx.clones}/{clone.name}/{SECOND}"
     kill_server(ctx, run.name)
     datasets = ctx.zfs.filesystems(f"{ctx.clones}/{clone.name}")
@@ -261,18 +261,18 @@ def _require_own(ctx: Context, clone: Clone, datasets: Sequence[Dataset]) -> lis
 
 
 def _holds_backups(ctx: Context, clone: Clone, backups: Sequence[Snapshot]) -> Refused:
-    """The error for a clone that has backups: no message tells how to destroy those."""
+    """Return the error for a clone with backups. It never says how to destroy backups."""
     moved = [(c, str(s)) for s in backups for c in s.clones if not c.startswith(f"{ctx.clones}/")]
     if moved:
-        return Refused(f"{what_happened(moved)}. First give them back: {give_back(moved)}")
+        return Refused(f"{what_happened(moved)}. Move them back first:\n{give_back(moved)}")
     return Refused(
-        f"the clone {clone.name} was in production's place, and holds backups of that time "
-        f"({len(backups)} snapshots, such as {backups[0]}): destroy it when zbackup prune has removed them"
+        f"the clone {clone.name} was in production's place and has backups from that time "
+        f"({len(backups)} snapshots, such as {backups[0]}). Destroy it after zbackup prune has removed them"
     )
 
 
 def require_unused(ctx: Context, clone: Clone, names: Sequence[str]) -> None:
-    """Raise DatasetBusy, saying by whom, when others than the clone's server use what is to be destroyed."""
+    """Raise DatasetBusy, with the names, if other processes than the clone's server use these datasets."""
     server = server_process(ctx, clone.name)
     ctx.zfs.require_unused(names, apart_from=server.pid if server else None)
 

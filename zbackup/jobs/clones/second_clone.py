@@ -1,10 +1,10 @@
-"""A clone of a clone that is just being made, to try something on, and then to be thrown away.
+"""A temporary clone of an unfinished clone, to apply one more transaction and look at the result.
 
 <clones>/<name>@zbackup-second        its origin
 <clones>/<name>/second                its home
 <clones>/<name>/second/0..            clones of the parts
 
-It lies within the first and has its mark, so that it goes with that when zbackup is killed.
+It is inside the first clone and has its mark, so both are removed together if zbackup is killed.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ LIMIT_S = 600.0
 
 @contextmanager
 def made(ctx: Context, clone: Clone, files: Files) -> Iterator[Files]:
-    """The files of a second clone as the first is now, which exists while the body runs."""
+    """Yield the files of a second clone of the first clone's current state; remove it afterwards."""
     container = f"{ctx.clones}/{clone.name}"
     home, own = f"{container}/{SECOND}", {**CLONE_PROPERTIES, PART: clone.id}
     count = len(files.record.members)
@@ -56,8 +56,10 @@ def _files(ctx: Context, clone: Clone, files: Files) -> Files:
 
 
 def _remove(ctx: Context, clone: Clone) -> None:
-    """What cannot be removed is told of, and goes with the clone."""
+    """Remove it, or note that it will go with the clone."""
     try:
         clone_datasets.destroy_second(ctx, clone)
     except ZbackupError as failure:
-        ctx.progress.note(f"{ctx.clones}/{clone.name}/{SECOND} is left, and goes with the clone: {failure}")
+        ctx.progress.note(
+            f"{ctx.clones}/{clone.name}/{SECOND} cannot be removed now, and goes with the clone: {failure}"
+        )

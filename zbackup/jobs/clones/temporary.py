@@ -22,18 +22,17 @@ from zbackup.proc.kept_mounted import kept_mounted
 
 @contextmanager
 def own_name(ctx: Context, names: Sequence[str], what: str) -> Iterator[str]:
-    """Lock the first of these names of zbackup's own that can be used, and remove what earlier runs left of
-    it.
+    """Lock the first usable one of zbackup's own names, and remove the leftovers of earlier runs.
 
-    Of one whose leftovers are in use, such as by a process with mounts of its own, they stay until they are
-    not. Raise DatasetBusy when that is so of all names, Taken when another run works on one.
+    A name is skipped while its leftovers are in use, such as by a process with its own mounts. Raise
+    DatasetBusy if all names are in use, Taken if another run works on one.
     """
     for name in names:
         with working_on(ctx, name, what):
             try:
                 _remove_leftovers(ctx, name)
             except DatasetBusy as busy:
-                ctx.progress.note(f"{ctx.clones}/{name} of an earlier run is left, and removed later: {busy}")
+                ctx.progress.note(f"{ctx.clones}/{name} of an earlier run will be removed later: {busy}")
                 if name == names[-1]:
                     raise
                 continue
@@ -42,7 +41,7 @@ def own_name(ctx: Context, names: Sequence[str], what: str) -> Iterator[str]:
 
 
 def _remove_leftovers(ctx: Context, name: str) -> None:
-    """But for what was fetched, with which the next run goes on unless it is in use."""
+    """Remove all but fetched datasets: the next run continues with those, unless they are in use."""
     for each in (name, log_name(name), copy_name(name)):
         found = clone_datasets.find_clone(ctx, each)
         if not found or found[0].instance != ctx.instance:
@@ -55,14 +54,16 @@ def _remove_leftovers(ctx: Context, name: str) -> None:
 
 
 def what_is_left(ctx: Context, name: str) -> str:
-    """Destroy a recovery of zbackup's own. Return what of it could not be destroyed, and why; "" when it is
-    gone. What it was made for is done, whatever becomes of it: it is tried again."""
+    """Destroy a temporary recovery of zbackup. Return what could not be destroyed, and why; "" if it is gone.
+
+    This is no failure of the job, which is done: the daemon tries again.
+    """
     try:
         destroy((ctx,), name)
     except NotFound:
         return ""  # the daemon was faster: nobody holds the name any more
     except ZbackupError as failure:
-        left = f"{ctx.clones}/{name} is left, and removed later: {failure}"
+        left = f"{ctx.clones}/{name} will be removed later: {failure}"
         ctx.progress.note(left)
         log.warning("clone.left", clone=name, why=str(failure))
         return left

@@ -90,7 +90,7 @@ def _require_keys(ctx: Context, backups: tuple[Backup, ...]) -> None:
         status, root = ctx.zfs.values(dataset, "keystatus", "encryptionroot")
         if status == "unavailable":
             raise Refused(
-                f"{dataset} is encrypted and its key is not loaded. Load it, then give the same command "
+                f"{dataset} is encrypted and its key is not loaded. Load it, then run the same command "
                 f"again:\n"
                 f"{command_line('zfs', 'load-key', root)}"
             )

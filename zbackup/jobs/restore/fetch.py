@@ -173,8 +173,8 @@ def mounted(ctx: Context, container: str, members: int) -> tuple[Dataset, ...]:
     if shut:
         orders = " && ".join(command_line("zfs", "load-key", name) for name in shut)
         raise Refused(
-            f"{', '.join(shut)}: encrypted, and the key is not loaded. It is the one that the copy has at "
-            f"the destination. Load it, then give the same command again:\n{orders}"
+            f"{', '.join(shut)}: encrypted, and the key is not loaded. Load the key that the copy has at the "
+            f"destination, then run the same command again:\n{orders}"
         )
     return tuple(d for d in ctx.zfs.filesystems(container) if d.name != container)
 

@@ -28,13 +28,13 @@ ANY: frozenset[Kind] = frozenset()
 def find_last_drop(
     ctx: Context, source: Source, subject: ProofSubject, disproved: Collection[str] = ()
 ) -> LogEntry:
-    """The last transaction in the log that did this to a table when there was something to do it to.
+    """Return the last transaction in the log that dropped (or emptied) a table that existed.
 
-    The newest files are read first, and none behind the one that tells. A later change of the table's
-    definition is told of. Nothing that was `disproved` counts (positions of transactions). Raise NotFound,
-    naming the last other change of the table's definition, when there is none; Refused where production shows
-    that a later one was missed; what require_all_read() raises when one may be where the log could not be
-    read, with the way out.
+    Files are read from the newest back, until the answer is known. A note reports a later change of the
+    table's definition. Transactions at the positions in `disproved` do not count. Raise NotFound if there is
+    no such transaction, with the last change of the definition; Refused if production shows that a later
+    drop was missed; the errors of require_all_read(), with a remedy, if an unreadable part of the log may
+    have a later one.
     """
     name, kind = subject.table, subject.kind
     assert name and kind
@@ -54,13 +54,15 @@ def find_last_drop(
             hint = f"; the last change of its definition was {_words(ctx, seen.defined)}"
         if seen.renamed is not None:
             entry, new = seen.renamed
-            hint = f"; it got the name {new} {_words(ctx, entry)}: ask for that one, or restore --before it"
-        raise NotFound(f"no {kind} of {table} is in the log{hint}: see {look}")
+            hint = (
+                f"; it got the name {new} {_words(ctx, entry)}: search for that name, or restore --before it"
+            )
+        raise NotFound(f"no {kind} of {table} is in the log{hint}. See its other entries:\n{look}")
     _require_none_missed(ctx, subject, seen, look)
     if seen.defined is not None and seen.defined != seen.found:
         ctx.progress.note(
             f"the definition of {table} was changed again after this {kind}, the last time "
-            f"{_words(ctx, seen.defined)}: see {look}"
+            f"{_words(ctx, seen.defined)}. See:\n{look}"
         )
     view, found = seen.view, position_of(seen.found.transaction.start)
     if view is not None and position_of(view.transaction.start) > found:
@@ -69,24 +71,24 @@ def find_last_drop(
 
 
 def searched_for(ctx: Context, typed: str, kind: Literal["drop", "truncate"]) -> ProofSubject:
-    """The subject of a search for the last statement of a kind. Raise UsageError for what names no table."""
+    """Return the subject of a search for the last such statement. Raise UsageError if it names no table."""
     name = parse_table(typed, ctx.engine_name)
     if name.is_schema and not typed.strip().endswith(EVERY_TABLE):
-        raise UsageError(f'"{typed}" is no SCHEMA.TABLE, such as shop.orders')
+        raise UsageError(f'"{typed}" is not of the form SCHEMA.TABLE, such as shop.orders')
     return ProofSubject(kind=kind, table=name)
 
 
 def _require_none_missed(ctx: Context, subject: ProofSubject, seen: LastDrop, look: str) -> None:
-    """Raise Refused where the log leaves the table there, and production has none."""
+    """Raise Refused if the table exists at the end of the log, but not in production."""
     if seen.found is None or seen.last is None or subject.kind != "drop" or not seen.there:
         return
     if was_missed(subject, seen.there, has_table(ctx, subject.table)):
         restore = command_line("zbackup", "restore", ctx.instance, "--before", "TRANSACTION")
         raise Refused(
-            f"{subject.table} is not on the server, but the log has it behind the last drop that was found "
-            f"({_words(ctx, seen.found)}). What is last logged of it is from {_words(ctx, seen.last)}. So a "
-            "later drop was missed, or not logged (sql_log_bin = 0). See what the log has of it, and name "
-            f"the transaction that is meant:\n  {look}\n  {restore}"
+            f"{subject.table} does not exist on the server, but in the log it exists after the last drop "
+            f"found ({_words(ctx, seen.found)}). Its last entry in the log: {_words(ctx, seen.last)}. So "
+            "zbackup missed a later drop, or the server did not log it (sql_log_bin = 0). Look into the log, "
+            f"then restore to before the transaction that you mean:\n  {look}\n  {restore}"
         )
 
 

@@ -33,13 +33,12 @@ from zbackup.plan.recovery.recovery import farthest_log
 
 @contextmanager
 def _promotion_named(ctx: Context) -> Iterator[None]:
-    """What is missing because a clone was promoted by hand is told of with the command that brings it
-    back."""
+    """Add to a failure that a clone was promoted by hand, and the command that moves the backups back."""
     try:
         yield
     except (NotRecoverable, NotFound) as failure:
         if found := ctx.catalog().promoted:
-            failure.args = (f"{failure}; {what_happened(found)}. This brings them back: {give_back(found)}",)
+            failure.args = (f"{failure}; {what_happened(found)}. To move them back:\n{give_back(found)}",)
         raise
 
 

@@ -19,7 +19,7 @@ def locate(ctx: Context, name: TransactionName, base: str = "") -> BeforeTransac
     """Look it up; changes nothing. `base` names the backup to start from: only its log is looked at then.
 
     Raise UsageError when the name means nothing in such a log, NotRecoverable when it is in none of those
-    that are left, or stands for several transactions: each is told with its time and position.
+    that are left, or if several transactions have it: the message lists each with its time and position.
     """
     files = search_by_name(ctx, name)
     catalog = ctx.catalog()
@@ -62,15 +62,15 @@ def _located(
 
 
 def _which(ctx: Context, name: TransactionName, found: Mapping[Transaction, Collection[str]]) -> str:
-    """Tell the transactions of one name apart, and how the one that is meant is named."""
+    """Return the message that lists the transactions with this name, and how to choose one."""
     each = [f"{local_text(t.committed, ctx.zone)}  --before {t.start}" for t in found]
     logs = set().union(*map(set, found.values()))
     if len(logs) == 1:
-        told = f"{name} is {len(found)} times in the log. Name the one that is meant by its position:"
+        told = f"{name} is {len(found)} times in the log. Give the position of the one you mean:"
     else:
         told = (
-            f"{name} is in {len(logs)} logs, and stands for {len(found)} transactions. Say which with "
-            "--base, the backup to start from, or by its position:"
+            f"{name} is in {len(logs)} logs, and means {len(found)} different transactions. Choose one with "
+            "--base (the backup to start from), or by its position:"
         )
     return "\n  ".join((told, *each))
 

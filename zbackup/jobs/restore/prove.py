@@ -1,4 +1,4 @@
-"""Prove by the recovered server that a search of the log found what was meant: see plan.recovery.proof."""
+"""Check on the recovered server that a search of the log found the right transaction: plan.recovery.proof."""
 
 from contextlib import suppress
 
@@ -25,19 +25,19 @@ from zbackup.proc import secure_files
 def prove(
     ctx: Context, made: tuple[Clone, Files], plan: RestorePlan, recovered: Recovered, subject: ProofSubject
 ) -> Proof | None:
-    """Look at what was recovered, and at what it is one transaction later, in a clone of it for that.
+    """Check the recovered server, and its state one transaction later in a second clone.
 
-    Raise Disproved where it is not what was searched for. None where the engine has seen nothing.
+    Raise Disproved if the search found the wrong transaction. Return None if the engine reported no sights.
     """
     if not recovered.sights:
         return None
     proof = judge(subject, recovered.sights)
     if proof.result == "open" and len(recovered.sights) == 1 and not recovered.sights[0].unclear:
-        ctx.progress.phase("proving", "what it is one transaction later")
+        ctx.progress.phase("proving", "the state one transaction later")
         proof = _one_later(ctx, made, plan, recovered, subject)
     secure_files.remove_tree(made[1].home / NEXT)
     if proof.result == "open":
-        ctx.progress.note(f"warning: not proved by the recovered server: {proof.text}")
+        ctx.progress.note(f"warning: the result of the search could not be checked: {proof.text}")
     if proof.result in ("proved", "open"):
         return proof
     in_production = has_table(ctx, subject.table) if proof.result == "remains" else None
@@ -65,7 +65,7 @@ def _one_later(
 
 
 def has_table(ctx: Context, name: TableName | None) -> bool | None:
-    """Tell whether production has the table; None where it cannot be asked."""
+    """Tell whether production has the table; None if production cannot be asked."""
     if name is not None:
         with suppress(DatabaseError, Refused):
             return ctx.engine.has_table(name)
@@ -79,6 +79,6 @@ def _found(recovered: Recovered) -> str:
 def _told(ctx: Context, proof: Proof, recovered: Recovered) -> str:
     following = recovered.first_skipped
     if following is None:
-        return f"seen in the recovered server: {proof.text}"
+        return f"in the recovered server, {proof.text}"
     name, at = following.gtid or following.start, local_text(following.committed, ctx.zone)
-    return f"{name} of {at} is not what was asked for. Seen in the recovered server: {proof.text}"
+    return f"{name} of {at} is not what you asked for: in the recovered server, {proof.text}"

@@ -225,7 +225,7 @@ def _tidy(ctx: Context, destination: ShipDestination, sides: _Sides, *, again: b
 
 
 def source_datasets(ctx: Context, names: Sequence[str] | None = None) -> tuple[SourceDataset, ...]:
-    """The instance's datasets of these names, of all by default, with what streams can start from."""
+    """Return the instance's datasets with these names (default: all), with the origins for streams."""
     wanted_names = [d.name for d in ctx.members()] if names is None else names
     return tuple(d for d in ZfsStreams(ctx.zfs.runner).sources(ctx.datasets) if d.name in wanted_names)
 
@@ -258,33 +258,33 @@ def diverged_text(instance: str, destination: ShipDestination, found: Divergence
 
 
 def other_key_text(instance: str, destination: ShipDestination, found: OtherKey) -> str:
-    """Tell what was changed over there, and the command that puts it right."""
+    """Return the message about a copy with a changed encryption root, with the command that repairs it."""
     send = command_line("zbackup", "ship", instance, destination.name, "--initial")
     again = f"{destination.adapter.aside}, then: {send}"
     begin = (
-        f"{found.copy} at {destination.adapter.address} has no key of its own any more: zfs change-key -i "
-        f"was run over there, and its encryption root is {found.root}. "
+        f"{found.copy} at {destination.adapter.address} is no longer its own encryption root: zfs "
+        f"change-key -i was run there, and the root is now {found.root}. "
     )
     if found.overwritten:
         return (
-            f"{begin}A stream that arrived since has brought the key of {found.dataset}, and neither key "
-            f"opens it: nothing in it can be read. Set the copies aside and send all of it again: {again}"
+            f"{begin}A stream has arrived since and brought the key of {found.dataset}. Now neither key "
+            f"opens it, and the copy cannot be read. Set the copies aside and send everything again: {again}"
         )
     own = f"zfs change-key -o keyformat=passphrase -o keylocation=prompt {command_line(found.copy)}"
     return (
-        f"{begin}The next stream would bring the key of {found.dataset}, and neither key would open it. "
-        f"Nothing was sent. Give it a key of its own over there, with any passphrase: the next stream "
-        f"replaces it.\n{own}\n"
-        f"If that does not end or is refused, a stream has arrived since the change, and nothing in it can "
-        f"be read: {again}"
+        f"{begin}The next stream would bring the key of {found.dataset}, and then neither key would open it. "
+        f"Nothing was sent. If a stream has arrived since the change, the copy cannot be read, and the "
+        f"command below hangs or is refused: then {again}. Otherwise run it at the destination, with any "
+        f"passphrase (the next stream replaces it):\n{own}"
     )
 
 
 def locked_text(destination: ShipDestination, dataset: str, root: str) -> str:
-    """Tell which key has to be loaded over there."""
+    """Return the message about the key that must be loaded at the destination."""
     return (
-        f"{dataset} is not encrypted, and its copy lies below an encrypted dataset at "
-        f"{destination.adapter.address} whose key is not loaded. Nothing was sent. Load it over there:\n"
+        f"{dataset} is not encrypted, but its copy is below an encrypted dataset at "
+        f"{destination.adapter.address}, and the key of that is not loaded. Nothing was sent. Load it "
+        f"there:\n"
         f"zfs load-key {command_line(root)}"
     )
 

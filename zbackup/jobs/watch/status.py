@@ -47,7 +47,7 @@ SHORTEST_TREND = timedelta(hours=1)
 
 
 EXPLAINED: Final = ("switch", "silent")
-"""Causes of gaps that are told apart from what a promise is broken by."""
+"""Causes of gaps that are reported separately and do not count as a broken promise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

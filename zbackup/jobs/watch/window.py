@@ -45,6 +45,8 @@ class WindowReport:
     unreadable: tuple[tuple[str, str], ...] = ()
     as_they_are: tuple[Backup, ...] = ()
     promoted: tuple[tuple[str, str], ...] = ()
+    closed: str = ""
+    """Why no program on this host opens some of the backups: they do not count."""
 
 
 def window(ctx: Context) -> WindowReport:
@@ -64,12 +66,42 @@ def window(ctx: Context) -> WindowReport:
         unreadable=catalog.unreadable,
         promoted=catalog.promoted,
         as_they_are=as_they_are(ctx, catalog.backups),
+        closed="; ".join(of_closed_series(ctx, catalog.backups).values()),
     )
+
+
+def of_closed_series(ctx: Context, backups: Sequence[Backup]) -> dict[str, str]:
+    """The release series that some of the backups are of and no program on this host opens, each with why.
+
+    Nothing is asked where all are of one series: whether a program opens that is for `check` to tell.
+    """
+    found = {_series(backup): backup for backup in backups}
+    if len(found) < 2:
+        return {}
+    return {name: why for name, backup in found.items() if (why := _why_closed(ctx, backup))}
+
+
+def _series(backup: Backup) -> str:
+    return ".".join(backup.record.server_version.split(".")[:2])
+
+
+def _why_closed(ctx: Context, backup: Backup) -> str:
+    try:
+        ctx.recovery.check_program(backup.record)
+    except Refused as refusal:
+        return str(refusal)
+    return ""
+
+
+def _open(ctx: Context, backups: Sequence[Backup]) -> tuple[Backup, ...]:
+    """Those that a program on this host opens: after an upgrade, not those of before."""
+    closed = of_closed_series(ctx, backups)
+    return tuple(backup for backup in backups if _series(backup) not in closed)
 
 
 def as_they_are(ctx: Context, backups: Sequence[Backup]) -> tuple[Backup, ...]:
     """The backups that can be restored as they are, with nothing replayed."""
-    return tuple(b for b in usable_bases(backups) if _opens(ctx, b))
+    return tuple(b for b in usable_bases(_open(ctx, backups)) if _opens(ctx, b))
 
 
 def _opens(ctx: Context, backup: Backup) -> bool:
@@ -139,8 +171,12 @@ def inspect(ctx: Context, catalog: Catalog) -> tuple[RecoveryWindow, str]:
 
 
 def _window(ctx: Context, catalog: Catalog, now: datetime) -> tuple[RecoveryWindow, str]:
+    backups = _open(ctx, catalog.backups)
+    newest = _newest(backups)
+    if newest is not _newest(catalog.backups):
+        return recovery_window(backups, None, now), "a newer backup is of a server that no program here opens"
     live, note = _live_log(ctx, catalog)
-    return recovery_window(catalog.backups, live, now), note
+    return recovery_window(backups, live, now), note
 
 
 def _live_log(ctx: Context, catalog: Catalog) -> tuple[LiveLog | None, str]:

@@ -202,8 +202,8 @@ def _silent(facts: Facts) -> list[Finding]:
             severity="warning",
             subject="window",
             text=f"there is a gap in the promised window: {why}",
-            why="no moment in it can be restored, and nothing brings it back; if datasets were rolled back, "
-            "what was committed before that is gone; it passes when it leaves the window",
+            why="no moment in the gap can be restored; if datasets were rolled back, the commits before that "
+            "are lost; the warning ends when the gap leaves the window",
             fix="zbackup window",
             key=f"silent {why}",
         )
@@ -276,14 +276,14 @@ def _lags(lags: Sequence[Lag]) -> list[Finding]:
 def _other_key(destination: str, found: OtherKey) -> Finding:
     text = f"the encryption root of {found.copy} at {destination} was changed to {found.root}"
     if found.overwritten:
-        why = "neither key opens it since the stream that arrived afterwards"
+        why = "a stream has arrived since, and now neither key opens it"
     else:
-        why = f"nothing more is sent: a stream brings the key of {found.dataset}, and neither would open it"
+        why = f"nothing more is sent: with the key of {found.dataset}, neither key would open it"
     return Finding(
         severity="critical",
         subject="ship",
         text=text,
-        why=f"{why}; zbackup check names the remedy",
+        why=f"{why}; zbackup check prints the remedy",
         fix="zbackup check",
         exit_status=KeyElsewhere.exit_status,
         key=f"{destination} key",

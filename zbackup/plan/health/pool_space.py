@@ -121,7 +121,7 @@ def _rooms(settings: DatasetSettings, pool: Pool) -> Iterator[_Less]:
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """A dataset whose refreservation leaves no room for a snapshot: ZFS needs `needed` bytes, `free` are
+    """A dataset whose refreservation leaves no room for a snapshot: it needs `needed` bytes, `free` are
     left."""
 
     name: str
@@ -132,7 +132,7 @@ class Reserved:
     def text(self) -> str:
         return (
             f"the refreservation of {self.name} leaves no room for a snapshot: "
-            f"it takes {size(self.needed)} beside what is reserved, and {size(self.free)} are free"
+            f"a snapshot needs {size(self.needed)} in addition, and {size(self.free)} are free"
         )
 
     @property
@@ -141,10 +141,10 @@ class Reserved:
 
 
 def too_reserved(settings: Sequence[DatasetSettings]) -> Reserved | None:
-    """Find a dataset of which ZFS takes no snapshot, for want of room beside its refreservation.
+    """Find a dataset whose refreservation leaves no room for a snapshot.
 
-    A snapshot owns the data that the reservation counted until then, all that was written since the one
-    before, so that as much is reserved again (dsl_dataset_snapshot_reserve_space of OpenZFS).
+    The reservation counts the data written since the last snapshot. A new snapshot takes over this data, so
+    ZFS must reserve as much again (OpenZFS, dsl_dataset_snapshot_reserve_space).
     """
     for each in settings:
         needed = each.number("refreservation") - each.number("usedbyrefreservation")
@@ -154,8 +154,8 @@ def too_reserved(settings: Sequence[DatasetSettings]) -> Reserved | None:
 
 
 def _free_beside(settings: DatasetSettings) -> int:
-    """Return the bytes that are free beside the dataset's own reservation; never too few, where a refquota
-    hides how many there are."""
+    """Return the free bytes besides the dataset's own reservation; possibly too many, if a refquota hides the
+    real number, but never too few."""
     if not _bounded_by_data(settings) or not settings.above:
         return max(0, settings.number("available") - settings.number("usedbyrefreservation"))
     return settings.above[0].number("available") + settings.number("reservation")
@@ -167,7 +167,7 @@ def _no_snapshot(known: Sequence[DatasetSettings]) -> Iterator[Finding]:
             severity="critical",
             subject="space",
             text=found.text,
-            why="no backup can be taken; a refquota and a quota bound a dataset without that",
+            why="no backup can be taken; to limit the dataset, use refquota or quota instead",
             fix=found.fix,
             exit_status=NoRoomForSnapshot.exit_status,
             key=f"{found.name} refreservation",

@@ -1,4 +1,4 @@
-"""A recovered clone that somebody promoted by hand: production's backups moved there. Pure."""
+"""A recovered clone that was promoted by hand: production's backups moved there. Pure."""
 
 from collections.abc import Sequence
 
@@ -7,11 +7,11 @@ from zbackup.model.errors import Refused
 from zbackup.model.finding import Finding
 
 Promoted = Sequence[tuple[str, str]]
-"""Datasets of production, and the snapshot below the clones' dataset that each is a clone of now."""
+"""Pairs: a dataset of production, and the snapshot (below the clones' dataset) that is its origin now."""
 
 
 def promoted_clones(found: Promoted) -> list[Finding]:
-    """List the finding about them, if there are any."""
+    """Return the finding about promoted clones; [] if there are none."""
     if not found:
         return []
     return [
@@ -19,7 +19,7 @@ def promoted_clones(found: Promoted) -> list[Finding]:
             severity="critical",
             subject="backups",
             text=what_happened(found),
-            why="none of these backups can be restored or pruned where they are; nothing of them is lost",
+            why="these backups cannot be restored or pruned there; none is lost",
             fix=give_back(found),
             exit_status=Refused.exit_status,
             key="promoted",
@@ -28,12 +28,12 @@ def promoted_clones(found: Promoted) -> list[Finding]:
 
 
 def what_happened(found: Promoted) -> str:
-    """Say it in a clause."""
+    """Return a clause about it, for messages."""
     clones = ", ".join(dict.fromkeys(origin.partition("@")[0] for _, origin in found))
     datasets = ", ".join(dataset for dataset, _ in found)
     return f"the backups of {datasets} moved to {clones}, which was promoted by hand (zfs promote)"
 
 
 def give_back(found: Promoted) -> str:
-    """Return the command with which the datasets get their snapshots again."""
+    """Return the command that moves the snapshots back to the datasets."""
     return " && ".join(command_line("zfs", "promote", dataset) for dataset, _ in found)

@@ -88,11 +88,11 @@ def _ages(facts: Facts) -> list[Finding]:
 
 
 def unopenable(targets: Sequence[TargetDataset]) -> list[tuple[str, str]]:
-    """Find the copies that are below another encryption root and have not its salt, and that root.
+    """Find the copies that are below another encryption root but do not have its salt; return both names.
 
-    A stream that arrived since has brought the source's wrapped key. What is below the root without having
-    arrived has its salt; keys that are no passphrases have none. Copies that share a key have two salts
-    while the next stream of one of them is on its way.
+    A stream has arrived since the change of the root, and brought the source's wrapped key. Datasets below
+    the root that did not arrive by a stream have its salt; only passphrases have one. Copies that share a key
+    have two salts for a short time, until the next stream of each has arrived.
     """
     salts = {each.encryption_root: each.salt for each in targets if not each.copies}
     return [
@@ -107,8 +107,8 @@ def _shut(shut: Sequence[tuple[str, str]]) -> list[Finding]:
         Finding(
             severity="critical",
             subject="keys",
-            text=f"no key opens {copy}: its encryption root was changed to {root}, and a stream has arrived",
-            why="nothing in it can be restored: set the instance's copies aside, and send all of it again",
+            text=f"no key opens {copy}: its encryption root was changed to {root}, then a stream arrived",
+            why="it cannot be restored: set the instance's copies aside and send everything again",
             fix="zbackup ship INSTANCE --initial   (on the host that has the database)",
             exit_status=KeyElsewhere.exit_status,
             key=copy,

@@ -1,4 +1,4 @@
-"""Decide by its result whether a search found the right transaction. Pure."""
+"""Decide from the restored server whether a search of the log found the right transaction. Pure."""
 
 from collections.abc import Sequence
 
@@ -7,15 +7,15 @@ from zbackup.model.proof import Proof, ProofSubject, Sight
 
 
 def judge(subject: ProofSubject, sights: Sequence[Sight], why: str = "") -> Proof:
-    """Judge by what the recovered server shows, and by what it shows one transaction later.
+    """Judge what the recovered server shows, and what it shows one transaction later.
 
-    `why` the second could not be seen, if it is lacking.
+    `why` is the reason why the second sight is missing.
     """
     before, *later = sights
     after = later[0] if later else None
     name, gone = str(subject.table or "the transaction"), subject.kind == "truncate"
     if unclear := before.unclear or (after.unclear if after else ""):
-        return Proof("open", f"nothing can be seen of {name}: {unclear}")
+        return Proof("open", f"{name} cannot be checked: {unclear}")
     if subject.table is None:
         return _transaction(before, after, why)
     if not before.tables:
@@ -37,25 +37,25 @@ def _transaction(before: Sight, after: Sight | None, why: str) -> Proof:
     if after is None:
         return Proof("open", "the transaction is not there" + _unseen(why))
     if after.holds:
-        return Proof("proved", "the transaction is not there; with one transaction more it is")
-    return Proof("remains", "the transaction is not there, and still is not with one transaction more")
+        return Proof("proved", "the transaction is not there; one transaction later it is")
+    return Proof("remains", "the transaction is not there, and still is not one transaction later")
 
 
 def _unseen(why: str) -> str:
-    return f"; what one transaction more does could not be seen: {why}" if why else ""
+    return f"; the state one transaction later could not be checked: {why}" if why else ""
 
 
 def was_missed(subject: ProofSubject, in_log: bool | None, in_production: bool | None) -> bool:
-    """Tell whether a later drop was missed: the log ends with the table there, and production has none.
+    """Tell whether a later drop was missed: the table exists at the end of the log, but not in production.
 
-    None where it is not known.
+    None means unknown.
     """
     return subject.kind == "drop" and in_log is True and in_production is False
 
 
 def goes_on(proof: Proof, in_production: bool | None) -> bool:
-    """Tell whether an earlier statement may be the one, so that it is worth looking for.
+    """Tell whether to look for an earlier statement.
 
-    What remained behind the last one that was found and is not in production was dropped by a later one.
+    Not if the table survived the statement and production lacks it: then a later statement dropped it.
     """
     return proof.result == "absent" or (proof.result == "remains" and in_production is True)

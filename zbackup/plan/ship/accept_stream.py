@@ -26,13 +26,13 @@ def require_copy(head: bytes, guid: int, base: int | None, name: str) -> None:
 
 
 def require_receivable(head: bytes, name: str, below: str) -> None:
-    """Raise Refused for a stream with embedded blocks, which is to be received below an encrypted dataset."""
+    """Raise Refused for a stream with embedded blocks: ZFS cannot receive it below an encrypted dataset."""
     begin = begin_record(head)
     if begin and begin.embedded:
         raise Refused(
-            f"{name} was sent by an earlier version of zbackup, with embedded blocks, and ZFS receives no "
-            f"such stream below {below}, which is encrypted. Set recovery.clones to a dataset that is not "
-            f"encrypted, and give the same command again"
+            f"{name} was sent by an earlier version of zbackup, with embedded blocks. ZFS cannot receive "
+            f"such a stream below {below}, which is encrypted. Set recovery.clones to an unencrypted "
+            f"dataset, then run the same command again"
         )
 
 

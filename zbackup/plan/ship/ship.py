@@ -88,7 +88,7 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True)
 class KeyLocked:
-    """What is not encrypted here is received below an encrypted dataset, whose key is not loaded: `root`."""
+    """An unencrypted dataset would be received below an encrypted one, whose key (`root`) is not loaded."""
 
     dataset: str
     root: str
@@ -168,7 +168,8 @@ def plan_ship(
 
 
 def _is_encrypted_there(step: Step, inventory: Inventory) -> TypeGuard[Send]:
-    """Tell whether the stream is encrypted over there: a new copy below an encrypted dataset is."""
+    """Tell whether the destination encrypts the received data: it does for a new copy below an encrypted
+    dataset."""
     if not isinstance(step, Send) or step.part.raw:
         return False
     target = inventory.dataset(step.part.dataset)
@@ -176,9 +177,9 @@ def _is_encrypted_there(step: Step, inventory: Inventory) -> TypeGuard[Send]:
 
 
 def other_keys(sources: Sequence[SourceDataset], inventory: Inventory) -> list[OtherKey]:
-    """Find the copies of encrypted datasets that are below another encryption root than their own.
+    """Find the copies of encrypted datasets that are no longer their own encryption root.
 
-    A copy may share the key of another one, as their sources do: the next streams bring both the same key.
+    A copy may share the root of another one if their sources do: the next streams bring both the same key.
     """
     targets = {source.name: target_of(source, inventory) for source in sources if source.encrypted}
     roots = {
@@ -199,7 +200,7 @@ def other_keys(sources: Sequence[SourceDataset], inventory: Inventory) -> list[O
 
 
 def _overwritten(source: SourceDataset, target: TargetDataset) -> bool:
-    """Tell whether it has the source's wrapped key, as far as salts say: only passphrases have one."""
+    """Tell by the salt whether the copy has the source's wrapped key. Only passphrases have a salt."""
     return source.salt == target.salt and source.salt not in ("", "0", "-")
 
 

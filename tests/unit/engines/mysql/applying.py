@@ -66,6 +66,8 @@ class Applying:
     """Its global variables; what is set is noted here."""
     columns: int = 0
     """How many each of its tables has; 0: it has none."""
+    archived: int = 0
+    """Its tables of the engine ARCHIVE."""
     fixed: tuple[str, ...] = ()
     """Those that cannot be set."""
     _next: str = ""
@@ -177,6 +179,8 @@ class Applying:
         there = [*self.held, *self.has, *self.empty]
         if found := re.search(r"GTID_SUBSET\('([^']*)', @@global.gtid_executed\)", statement):
             return {"there": int(found[1] in there)}
+        if "ENGINE = 'ARCHIVE'" in statement:
+            return {"n": self.archived}
         if statement == "SELECT @@global.gtid_executed AS gtid":
             return {"gtid": ",".join(there)}
         if "information_schema.COLUMNS" in statement:

@@ -60,7 +60,7 @@ def test_a_step_ends_where_another_packet_is_needed(
 ) -> None:
     log, begins = written(tmp_path, *files)
     assert told(log, begins) == steps
-    ranges = [part for part, _ in parts(log, RECORDED)]
+    ranges = [part for part, _ in parts(log, steps_of(log, RECORDED).steps)]
     assert [part.start for part in ranges] == [log.start, *[part.stop for part in ranges[:-1]]]
     assert ranges[-1].stop == log.stop
     for part in ranges:

@@ -302,5 +302,5 @@ def test_a_transaction_that_is_too_large_is_not_kept(story: Story, monkeypatch: 
     monkeypatch.setattr(next_transaction, "LARGEST", 10)
     recovered = story.recover(until(45), proves=ProofSubject())
     assert recovered.first_skipped and not (story.base.home / NEXT).exists()
-    with pytest.raises(Refused, match="it is larger than"):
+    with pytest.raises(Refused, match="the transaction is larger than"):
         next_transaction.taken_out(recovered.first_skipped, story.base.home)

@@ -38,7 +38,7 @@ def look(room: Path, *said: tuple[str, int] | str, columns: int = 2) -> None:
     path.write_bytes(builder.data)
     stop = LogPosition.of(path.name, len(builder.data))
     log = LogRange(files=(path,), start=LogPosition.of(path.name, FIRST_EVENT), stop=stop, ends_file=True)
-    require_all_logged(as_any(Applying(cast(Any, None), columns=columns)), log)
+    require_all_logged(as_any(Applying(cast(Any, None), columns=columns)), log, lambda _: None)
 
 
 @pytest.mark.parametrize(

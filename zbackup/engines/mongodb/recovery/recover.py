@@ -180,7 +180,7 @@ class MongoRecovery:
         proves: ProofSubject,
         progress: Progress,
     ) -> Sight:
-        """See engines.base.Recovery. What an entry does to a collection it tells itself: see sight."""
+        """See engines.base.Recovery. Not needed: an entry shows what it does to a collection, see sight."""
         raise Refused("the next entry of the oplog does not name the collection by its UUID")
 
     def open(self, base: Files, serving: Serving | None, progress: Progress) -> Recovered:

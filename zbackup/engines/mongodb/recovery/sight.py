@@ -1,7 +1,7 @@
-"""Look at what a recovered server has of collections, and what the next entry of the oplog takes of them.
+"""Inspect which collections a recovered server has, and which of them the next oplog entry drops or empties.
 
-An entry names the collection that it drops or empties by its UUID, which no other ever has, so nothing need
-be applied to see what it does (MongoDB's source, oplog_entry.idl).
+An entry contains the UUID of that collection, which is unique. So it need not be applied (MongoDB's source,
+oplog_entry.idl).
 """
 
 from zbackup.engines.mongodb.oplog.oplog import Entry
@@ -11,7 +11,7 @@ from zbackup.model.proof import ProofSubject, Sight
 
 
 def look(connection: Connection, proves: ProofSubject, following: Entry | None) -> tuple[Sight, ...]:
-    """Tell what there is, and what there is one entry later, if that is told."""
+    """Return the sights before and, if the next entry shows it, after that entry."""
     if proves.table is None:
         return ()
     database, taken = proves.table.schema, _taken(following)
@@ -26,7 +26,7 @@ def look(connection: Connection, proves: ProofSubject, following: Entry | None) 
 
 
 def _taken(following: Entry | None) -> bytes:
-    """The UUID of the collection that an entry drops or empties; b"" if it does not tell."""
+    """Return the UUID of the collection that an entry drops or empties; b"" if it has none."""
     if following is None or following.get("op") != "c":
         return b""
     command = following["o"]

@@ -1,4 +1,4 @@
-"""The collections of a server that have a name."""
+"""Find collections on a server by name."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,11 +8,11 @@ from zbackup.engines.mongodb.server.connection import Connection
 from zbackup.model.table_name import TableName
 
 BUCKETS = "system.buckets."
-"""The beginning of the names of collections that hold the buckets of a time series."""
+"""The name prefix of the collections that hold the buckets of a time series."""
 
 
 def named_collections(connection: Connection, name: TableName) -> dict[str, bytes]:
-    """The collections of that name as they are stored, and the UUID of each. Raise DatabaseError."""
+    """Map the stored collections with that name to their UUIDs. Raise DatabaseError."""
     wanted: dict[str, Any] = {"listCollections": 1}
     if not name.is_schema:
         wanted["filter"] = {"name": {"$in": [name.table, BUCKETS + name.table]}}
@@ -22,7 +22,7 @@ def named_collections(connection: Connection, name: TableName) -> dict[str, byte
 
 
 def uuid_bytes(value: object) -> bytes:
-    """The bytes of a UUID, however BSON's reader gives it; b"" for none."""
+    """Return the bytes of a UUID in any form that the BSON reader returns; b"" for none."""
     if isinstance(value, UUID):
         return value.bytes
     return bytes(value) if isinstance(value, bytes) else b""

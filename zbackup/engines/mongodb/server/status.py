@@ -97,8 +97,7 @@ def _names(argv: Sequence[str]) -> tuple[str, ...]:
 
 
 def other_members(connection: Connection) -> tuple[str, ...]:
-    """The other members of the server's set that keep its data, hidden ones, too; none where it has no
-    set."""
+    """Return the other data-bearing members of the server's set, also hidden ones; () without a set."""
     if not connection.command({"hello": 1}).get("setName"):
         return ()
     members = connection.command({"replSetGetStatus": 1}).get("members") or ()

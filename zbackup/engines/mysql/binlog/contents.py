@@ -31,7 +31,7 @@ from zbackup.engines.mysql.binlog.query_status import QueryStatus, read_status
 from zbackup.engines.mysql.binlog.scan import Scanner
 from zbackup.engines.mysql.binlog.table_map import read_name
 from zbackup.engines.mysql.binlog.temporary_tables import OF_ONE_THREAD, follow, hides, real_tables
-from zbackup.engines.mysql.binlog.unreplayable import why_unreplayable
+from zbackup.engines.mysql.binlog.unreplayable import why_unreadable, why_unreplayable
 from zbackup.engines.mysql.sql.grammar import CutOff, Statement
 from zbackup.engines.mysql.sql.shown import LONGEST as _SHOWN
 from zbackup.engines.mysql.sql.shown import shown
@@ -276,7 +276,7 @@ def _statement(found: Contents, head: bytes, alone: bool, size: int, said: Calla
     found.by_text = found.by_text or statement.rows
     if not found.only_tries:
         _tables(found, statement, thread, alone=alone)
-    found.stops = found.stops or why_unreplayable(statement)
+    found.stops = found.stops or why_unreplayable(statement) or why_unreadable(text, told)
     found.needs += needs_of(statement, substitutes=told.substitutes)
     found.say(text, told if variables else None)
 

@@ -15,7 +15,7 @@ from zbackup.engines.mysql.binlog.needs import WORDS, Need
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import describe, opened
 from zbackup.engines.mysql.binlog.scan import Scanner
-from zbackup.engines.mysql.binlog.unreplayable import STOP_WORD
+from zbackup.engines.mysql.binlog.unreplayable import STOP_WORDS
 from zbackup.engines.mysql.binlog.word_finder import WordFinder
 from zbackup.model.log import Transaction
 from zbackup.model.unreplayable import Unreplayable
@@ -25,7 +25,7 @@ _FLAGS: Final = (21, 23)
 """In a file's first event: a server clears one there when it leaves the file."""
 
 
-_WORDS: Final = (STOP_WORD, *WORDS)
+_WORDS: Final = (*STOP_WORDS, *WORDS)
 
 Lacking = Callable[[Need], str]
 """Tells why a server cannot do what needs this; "" where it can, or nobody knows."""

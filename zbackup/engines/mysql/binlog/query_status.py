@@ -63,13 +63,15 @@ _NO_PAD: Final = 1024
 @dataclass(frozen=True, slots=True)
 class QueryStatus:
     """`user` is user@host, "" where it was not logged; `codec` is of the session's character set, "" for
-    UTF-8 and where it is not known. `substitutes`: an engine that is not there is replaced by the default."""
+    UTF-8 and where it is not known. `substitutes`: an engine that is not there is replaced by the default.
+    `client_at` is where the number of that character set's collation stands; -1 where it does not."""
 
     user: str = ""
     ansi_quotes: bool = False
     backslash_escapes: bool = True
     codec: str = ""
     substitutes: bool = True
+    client_at: int = -1
 
     def decode(self, said: bytes, *, cut: bool = False) -> str:
         """The text of a statement. A server may write one of its own in UTF-8, whatever the session's is.
@@ -95,14 +97,14 @@ class QueryStatus:
 
 def read_status(variables: bytes) -> QueryStatus:
     """Read a query event's status variables. Raise IndexError or struct.error if they end too early."""
-    user, mode, client, at = "", 0, 0, 0
+    user, mode, client, client_at, at = "", 0, 0, -1, 0
     while at < len(variables):
         code, at = variables[at], at + 1
         if code in _LENGTHS:
             if code == _SQL_MODE:
                 (mode,) = _MODE.unpack_from(variables, at)
             elif code == _CLIENT:
-                (client,) = _COLLATION.unpack_from(variables, at)
+                (client,), client_at = _COLLATION.unpack_from(variables, at), at
             at += _LENGTHS[code]
         elif code in (_TIME_ZONE, _CATALOG_PLAIN):
             at += 1 + variables[at]
@@ -120,6 +122,7 @@ def read_status(variables: bytes) -> QueryStatus:
         backslash_escapes=not mode & _NO_BACKSLASH_ESCAPES,
         codec=_CODEC_OF.get(client % _NO_PAD, ""),
         substitutes=not mode & _NO_ENGINE_SUBSTITUTION,
+        client_at=client_at,
     )
 
 

@@ -1,5 +1,5 @@
 """Statements in a log that no server can replay on a clone: they need files that were never logged, or write
-where a clone must not. Pure.
+where a clone must not, or stand in the log in words that no server reads. Pure.
 
 A data file of CREATE TABLESPACE may lie anywhere in innodb_directories (MySQL reference manual, "CREATE
 TABLESPACE Statement"); a name without a directory is in the data directory, which a clone has.
@@ -7,11 +7,12 @@ TABLESPACE Statement"); a name without a directory is in the data directory, whi
 
 from typing import Final
 
+from zbackup.engines.mysql.binlog.query_status import QueryStatus
 from zbackup.engines.mysql.sql.grammar import Statement
 from zbackup.engines.mysql.sql.lexer import string_value
 
-STOP_WORD: Final = b"tablespace"
-"""It is in every such statement, in letters of any case."""
+STOP_WORDS: Final = (b"tablespace", b"name_const(", b"start transaction")
+"""One of them is in every such statement, in letters of any case."""
 
 _BEFORE_NAME: Final = ("TABLE", "EXISTS", ".")
 """The words before a table's name."""
@@ -31,6 +32,22 @@ def why_unreplayable(statement: Statement) -> str:
         names = [statement.tokens[at] for at in files if at < len(words)]
         if any(_is_elsewhere(string_value(name)) for name in names if name.kind == "string"):
             return "ADD DATAFILE puts a file outside of the data directory"
+    return ""
+
+
+def why_unreadable(text: str, told: QueryStatus) -> str:
+    """Return why no server reads a statement as it was meant, though one has written it; "" where one does.
+
+    MySQL writes a procedure's variable in its own character set, which need not be one that statements can be
+    in, and CREATE TABLE ... SELECT in UTF-8, whatever the session's is, where rows are logged.
+    """
+    if "NAME_CONST(" in text and "\0" in text:
+        return "the server wrote a variable in UTF-16 or UTF-32 into it, which no server can read there"
+    made = text.startswith("CREATE TABLE ") and text.endswith("START TRANSACTION")
+    if made and told.codec and not text.isascii():
+        return (
+            f"the server wrote it in UTF-8 and marked it as in {told.codec}: names or defaults would differ"
+        )
     return ""
 
 

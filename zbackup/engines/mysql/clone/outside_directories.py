@@ -41,7 +41,7 @@ def mentioned(files: Sequence[Path], members: Sequence[str]) -> tuple[str, ...]:
 
 
 def beyond(paths: Iterable[str], members: Sequence[str]) -> tuple[str, ...]:
-    """Those that are on none of the backup's datasets, in their shortest spelling; at most MOST."""
+    """Return the normalized paths that are on none of the backup's datasets; at most MOST."""
     found = (os.path.normpath(path) for path in paths if path.startswith("/"))
     each = (path for path in found if not path.startswith("//") and not owner_of(path, members))
     return tuple(islice(each, MOST))
@@ -78,11 +78,11 @@ def make_room(home: Path, wanted: Sequence[str], needed: Sequence[str], owner: t
 
 
 def why_not(path: str, members: Sequence[str]) -> str:
-    """Why a server on a clone cannot make a table there; "" where it can, as far as that is known before."""
+    """Return why a server on a clone cannot create a table there; "" if it can, as far as known."""
     needed = (*SYSTEM, *KERNEL, *COVERED, *members)
     if not any(_hides(each, needed) or _led_astray(each) for each in beyond([path], members)):
         return ""
-    return f"it makes a table in {path}, where a recovered server can have no directory of its own"
+    return f"it creates a table in {path}, and a clone cannot have its own directory there"
 
 
 def shown(home: Path) -> tuple[tuple[str, str], ...]:

@@ -1,4 +1,5 @@
-"""The events that a MariaDB is given of a log, one by one, as a server that had the log would give them.
+"""The events that a MariaDB is given of a log, one by one, as a server that had the log would give them, but
+for what it could not read (mended_statements).
 
 MariaDB knowledge base, "Replication Protocol: COM_BINLOG_DUMP", and sql_repl.cc for what a server does with a
 file's head: a position within a file is preceded by where it is and by the file's format.
@@ -19,9 +20,13 @@ from zbackup.engines.mysql.binlog.events import (
     FLAGS_AT,
     FORMAT_DESCRIPTION,
     HEADER_SIZE,
+    MARIADB_FLAGS_AT,
+    MARIADB_GTID,
+    MARIADB_STANDALONE,
     ROTATE,
 )
 from zbackup.engines.mysql.binlog.position import LogPosition
+from zbackup.engines.mysql.recovery.mended_statements import mended_event
 from zbackup.engines.mysql.recovery.replay import LogRange
 from zbackup.model.errors import NotRecoverable
 from zbackup.proc import secure_files
@@ -67,9 +72,14 @@ def _events(log: LogRange, begin: LogPosition, *, annotated: bool) -> Iterator[b
             now = _File(_format(file, path))
             yield now.format if at == FIRST_EVENT else _going_on(now.format)
             start = max(at, FIRST_EVENT + len(now.format))
+            alone = True
             for event in _read(file, path, start, log):
+                if event[4] == MARIADB_GTID:
+                    alone = len(event) <= MARIADB_FLAGS_AT or bool(
+                        event[MARIADB_FLAGS_AT] & MARIADB_STANDALONE
+                    )
                 if annotated or event[4] != ANNOTATE_ROWS:
-                    yield event
+                    yield mended_event(event, alone=alone, summed=now.summed)
         before = now
     if log.ends_file:
         # Of the file that a server would have begun then.

@@ -1,6 +1,6 @@
-"""Go one transaction beyond the target, on a clone of what was recovered: see plan.recovery.proof.
+"""Keep the first transaction after the target, to apply it on a second clone: see plan.recovery.proof.
 
-A replay may cut its log off at the target, so the transaction is taken out before, into the clone's own home.
+A replay may cut off its log at the target, so the transaction is copied to the clone's home before.
 """
 
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ from zbackup.model.proof import NEXT
 from zbackup.proc import secure_files
 
 LARGEST: Final = 64 << 20
-"""Bytes of a transaction that is replayed to see what it does."""
+"""The size limit of such a transaction, in bytes."""
 
 
 def take_out(log: Sequence[Path], transaction: Transaction, home: Path, flavor: str) -> None:
-    """Keep the transaction's log in a clone's home, unless it is too large."""
+    """Copy the transaction's log to a clone's home, unless it is too large."""
     start, stop = _ends(transaction)
     if stop.offset - start.offset > LARGEST:
         return
@@ -38,11 +38,11 @@ def take_out(log: Sequence[Path], transaction: Transaction, home: Path, flavor: 
 
 
 def taken_out(transaction: Transaction, home: Path) -> LogRange:
-    """The log that take_out() kept, which is the end of its file. Raise Refused where it kept none."""
+    """Return the range that take_out() kept, the end of its file. Raise Refused if it kept none."""
     start, stop = _ends(transaction)
     file = home / NEXT / start.file
     if not secure_files.exists(file):
-        raise Refused(f"it is larger than {LARGEST >> 20} MiB")
+        raise Refused(f"the transaction is larger than {LARGEST >> 20} MiB")
     end = secure_files.size(file)
     begin = LogPosition.of(file.name, end - (stop.offset - start.offset))
     return LogRange(files=(file,), start=begin, stop=LogPosition.of(file.name, end), ends_file=True)

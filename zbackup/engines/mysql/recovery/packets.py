@@ -7,7 +7,7 @@ replay is made in steps: with the original's, and with the largest where rows ne
 as they are.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -95,10 +95,10 @@ def one_step(log: LogRange) -> PacketSteps:
     return PacketSteps((PacketStep(log.stop, log.ends_file, LARGEST),), text=False)
 
 
-def parts(log: LogRange, recorded: Mapping[str, str]) -> Iterator[tuple[LogRange, int]]:
-    """Each step as a range of its own, with its packet."""
+def parts(log: LogRange, steps: Sequence[PacketStep]) -> Iterator[tuple[LogRange, int]]:
+    """Each step of a replay as a range of its own, with its packet."""
     start = log.start
-    for step in steps_of(log, recorded).steps:
+    for step in steps:
         files = tuple(
             f for f in log.files if start.sequence <= LogPosition.of(f.name, 0).sequence <= step.stop.sequence
         )

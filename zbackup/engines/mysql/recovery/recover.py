@@ -28,6 +28,7 @@ from zbackup.engines.mysql.recovery.adopt import adopt, forget_replication
 from zbackup.engines.mysql.recovery.check_tables import check_tables
 from zbackup.engines.mysql.recovery.covered_log import covered_files, end_of, is_readable
 from zbackup.engines.mysql.recovery.given_settings import GivenSettings, give_later
+from zbackup.engines.mysql.recovery.logged_statements import LoggedStatements, has_archive
 from zbackup.engines.mysql.recovery.replay import LogRange, applier_threads
 from zbackup.engines.mysql.recovery.replay_bounds import effective_stop, find_stop_behind_base, tables_outside
 from zbackup.engines.mysql.recovery.replication_source import replication_source
@@ -138,8 +139,9 @@ class MysqlRecovery:
             other = _other_zone(temporary, base, progress) if point.transactions else ""
             aside = memory_tables.set_aside(temporary.connection, base.record, temporary.progressing)
             with aside, hole.explained() if hole else nullcontext():
-                steps = self._replay(temporary, log, start, point, progress, hole=hole)
-            doubts = [given.doubt(log.record.server, steps, progress)]
+                said = LoggedStatements()
+                steps = self._replay(temporary, log, start, point, progress, said, hole=hole)
+            doubts = [given.doubt(log.record.server, steps, progress), said.doubt()]
             if steps.text:
                 span, newest = (start, point.stop), newest_thread(base.record)
                 doubts.append(find_doubtful(log_files, span, lambda: base_files, newest))
@@ -263,6 +265,7 @@ class MysqlRecovery:
         start: LogPosition,
         point: StopPoint,
         progress: Progress,
+        said: LoggedStatements,
         *,
         hole: Hole | None,
     ) -> packets.PacketSteps:
@@ -281,10 +284,13 @@ class MysqlRecovery:
                 torn[file.name] = end
         span = LogRange(files=tuple(within), start=start, stop=point.stop, ends_file=ends_file, torn=torn)
         with temporary.progressing():
-            require_all_logged(temporary.connection, span)
+            require_all_logged(temporary.connection, span, said.take)
         progress.phase("replaying", how_many(point.transactions))
         in_place = log.home in temporary.server.files.beside
-        steps = packets.steps_of(span, temporary.server.files.record.server)
+        given = temporary.server.files.record.server
+        steps = packets.steps_of(span, given)
+        if temporary.server.flavor == "mysql" and (said.in_order or has_archive(temporary.connection, given)):
+            temporary.connection.execute("SET GLOBAL replica_parallel_workers = 1")
         self._apply(temporary, log.record, (span, steps), progress, hole=hole, in_place=in_place)
         return steps
 
@@ -313,8 +319,9 @@ class MysqlRecovery:
                 replay_mysql.replay(temporary.connection, span, steps.steps, relay, progress, told)
             return
         recorded, version = log.server, log.server_version
-        stretches = hole.around(span) if hole else (span,)
-        for stretch, packet in (part for each in stretches for part in packets.parts(each, given)):
+        # A log is looked through once for this, where nothing is left out.
+        stretches = [(s, packets.steps_of(s, given)) for s in hole.around(span)] if hole else [(span, steps)]
+        for stretch, packet in (part for s, each in stretches for part in packets.parts(s, each.steps)):
             with (
                 replication_source(temporary.process, stretch, recorded, version) as source,
                 temporary.progressing() as told,

@@ -1,4 +1,4 @@
-"""Look at what a server has of tables, or whether it has a transaction: see model.proof."""
+"""Inspect which tables a server has, or whether it has a transaction: see model.proof."""
 
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ from zbackup.model.proof import ProofSubject, Sight
 from zbackup.model.record import Record
 
 _EMPTY: Final = frozenset({"MEMORY", "BLACKHOLE"})
-"""Engines that have no rows after a start, or never."""
+"""Engines without rows after a server start, or ever."""
 _DATED: Final = frozenset({"MYISAM", "ARIA"})
 _WITH_ROWS: Final = frozenset({"BASE TABLE", "SYSTEM VERSIONED"})
 
@@ -19,8 +19,8 @@ _WITH_ROWS: Final = frozenset({"BASE TABLE", "SYSTEM VERSIONED"})
 def look(
     connection: Connection, record: Record, subject: ProofSubject, transaction: Transaction, *, behind: bool
 ) -> Sight:
-    """Look; `behind`: the replay went on beyond the transaction. The position was proven by the replay, and
-    tells where there are no GTIDs."""
+    """Inspect the server; `behind`: the replay included the transaction. This is the answer if there are no
+    GTIDs, because the replay has verified its position."""
     try:
         return _look(connection, record, subject, transaction, behind=behind)
     except StatementFailed as failure:
@@ -39,14 +39,15 @@ def _look(
         return Sight(tables=frozenset((each["t"], _identity(connection, record, each)) for each in found))
     of_rows = [each for each in found if each["k"] in _WITH_ROWS]
     if unclear := [each for each in of_rows if str(each["e"]).upper() in _EMPTY]:
-        return Sight(unclear=f"tables of the engine {unclear[0]['e']} keep no rows")
+        return Sight(unclear=f"{unclear[0]['e']} tables keep no rows")
     return Sight(tables=frozenset((each["t"], "") for each in of_rows if _has_rows(connection, each)))
 
 
 def _identity(connection: Connection, record: Record, row: dict[str, Any]) -> str:
-    """What tells a table from another of its name; "" where a statement never leaves another one, as MySQL's.
+    """Return the identity of a table, to see whether it was replaced by another one with its name.
 
-    InnoDB gives numbers, to each partition one. Of the others two say in their own files when they were made.
+    InnoDB: the table ids, one for each partition. MyISAM and Aria: the creation time. MySQL: "", because it
+    has no statement that replaces a table.
     """
     if record.engine == "mysql":
         return ""

@@ -70,20 +70,31 @@ class _Tables:
             self._columns.pop(table, None)
 
 
-def require_all_logged(connection: Connection, log: LogRange) -> None:
-    """Raise Refused when rows that would be replayed are of a table with other columns than the server's."""
+def require_all_logged(connection: Connection, log: LogRange, heard: Callable[[Contents], None]) -> None:
+    """Raise Refused when rows that would be replayed are of a table with other columns than the server's.
+
+    `heard` is told of each transaction that has statements.
+    """
     tables = _Tables(partial(_columns, connection))
     for path in log.files:
         limit = log.stop.offset if path.name == log.stop.file else log.torn.get(path.name)
         with opened(path, limit) as scanner:
             start = log.start.offset if path.name == log.start.file else FIRST_EVENT
             for begin, end, _ in scanner.spans(start):
-                _look(tables, scanner, path, (begin, end))
+                _look(tables, scanner, path, (begin, end), heard)
 
 
-def _look(tables: _Tables, scanner: Scanner, path: Path, span: tuple[int, int]) -> None:
+def _look(
+    tables: _Tables,
+    scanner: Scanner,
+    path: Path,
+    span: tuple[int, int],
+    heard: Callable[[Contents], None],
+) -> None:
     if has_text(scanner.data, span, scanner.trailer):
-        tables.changed(read_contents(scanner, span))
+        contents = read_contents(scanner, span)
+        tables.changed(contents)
+        heard(contents)
     for schema, table, columns in _maps(scanner.data, *span, scanner.trailer):
         if (before := tables.before(schema, table, columns)) != columns:
             raise Refused(_told(joined(schema, table), (before, columns), scanner, path, span))

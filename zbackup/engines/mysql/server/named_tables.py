@@ -1,4 +1,4 @@
-"""The tables of a server that have a name."""
+"""Find tables on a server by name."""
 
 from typing import Any
 
@@ -7,16 +7,16 @@ from zbackup.engines.mysql.server.inspect import global_privileges, roles_in_use
 from zbackup.model.table_name import TableName
 
 _SHOWING = frozenset({"SELECT", "SHOW VIEW", "ALL PRIVILEGES"})
-"""Privileges of which each shows every table there is (both manuals, "INFORMATION_SCHEMA TABLES Table")."""
+"""Each of these privileges shows every table (both manuals, "INFORMATION_SCHEMA TABLES Table")."""
 
 
 def folds(setting: str | None) -> bool:
-    """Tell by lower_case_table_names whether names that differ in case only are one."""
+    """Tell from lower_case_table_names whether names are case-insensitive."""
     return (setting or "0") != "0"
 
 
 def named_tables(connection: Connection, name: TableName, *, folded: bool) -> list[dict[str, Any]]:
-    """The tables and views of that name: s, t, k (what it is), e (its engine) and c (when it was made)."""
+    """Return rows of tables and views with that name: s(chema), t(able), k(ind), e(ngine), c(reated)."""
     one = "" if name.is_schema else " AND TABLE_NAME = %s"
     rows = connection.rows(
         "SELECT TABLE_SCHEMA AS s, TABLE_NAME AS t, TABLE_TYPE AS k, ENGINE AS e, CREATE_TIME AS c "
@@ -27,14 +27,14 @@ def named_tables(connection: Connection, name: TableName, *, folded: bool) -> li
 
 
 def _is(name: TableName, found: tuple[Any, Any], *, folded: bool) -> bool:
-    """Tell whether it is that: collations of information_schema find more."""
+    """Tell whether a row has exactly that name: collations of information_schema match more."""
     schema, table = (str(each).casefold() if folded else str(each) for each in found)
     wanted = (name.schema.casefold(), name.table.casefold()) if folded else (name.schema, name.table)
     return schema == wanted[0] and (name.is_schema or table == wanted[1])
 
 
 def has_table(connection: Connection, name: TableName) -> bool:
-    """Tell whether there is one. Raise PrivilegeMissing where the account might not see it."""
+    """Tell whether the table exists. Raise PrivilegeMissing if the account might not see it."""
     folded = folds(str(connection.one("SELECT @@lower_case_table_names AS f")["f"]))
     if named_tables(connection, name, folded=folded):
         return True

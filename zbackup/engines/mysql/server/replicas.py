@@ -1,4 +1,4 @@
-"""Tell which replicas read a server's log now.
+"""List the replicas that are connected to a server.
 
 MySQL reference manual, "SHOW REPLICAS" and "Examining Thread Information" (Binlog Dump); MariaDB's manual,
 "SHOW REPLICA HOSTS".
@@ -11,9 +11,9 @@ from zbackup.engines.mysql.server.status import Dialect
 
 
 def replicas(connection: Connection, server: Dialect) -> tuple[str, ...]:
-    """Name them by number and address, where the account may ask for that, else by account and host.
+    """Return their server ids and addresses if the account may read them, otherwise account and host.
 
-    The account of zbackup's own, which may read the log as a replica does, is none.
+    Sessions of zbackup's own account, which reads the log like a replica, do not count.
     """
     own = str(connection.one("SELECT SUBSTRING_INDEX(USER(), '@', 1) AS name")["name"])
     reading = [
@@ -30,7 +30,7 @@ def replicas(connection: Connection, server: Dialect) -> tuple[str, ...]:
 
 
 def _registered(connection: Connection, server: Dialect) -> list[dict[str, object]]:
-    """Takes the privilege REPLICATION SLAVE, or REPLICATION MASTER ADMIN, which backups do not need."""
+    """Needs REPLICATION SLAVE or REPLICATION MASTER ADMIN, which backups do not need."""
     with suppress(PrivilegeMissing):
         statement = "SHOW REPLICAS" if server.flavor == "mysql" else "SHOW SLAVE HOSTS"
         return [dict(row) for row in connection.rows(statement)]

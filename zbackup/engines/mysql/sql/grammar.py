@@ -110,6 +110,7 @@ _NO_ALIAS: Final = _JOINS | _BEHIND_TABLES | frozenset(
      "FOR", "FROM"}
 )  # fmt: skip
 
+_ENDS_OF_COMMENT: Final = ("open", "close")
 _END: Final = Token("symbol", "", 0)
 
 
@@ -125,12 +126,13 @@ class _Tokens:
         self._source = source
 
     def __getitem__(self, at: int) -> Token:
-        while at >= len(self.seen):
+        seen = self.seen
+        while at >= len(seen):
             token = next(self._source, None)
             if token is None:
                 return _END
-            self.seen.append(token)
-        return self.seen[at]
+            seen.append(token)
+        return seen[at]
 
     def all(self) -> list[Token]:
         self.seen.extend(self._source)
@@ -193,23 +195,22 @@ def read_statement(
         dollar_quotes=mysql,
         m_comments=not mysql,
     )
-    return _Reader(_Tokens(_executed(source, len(text) if cut else None)), schema).read()
+    executed = (token for token in source if token.kind not in _ENDS_OF_COMMENT)
+    return _Reader(_Tokens(_uncut(executed, len(text)) if cut else executed), text, schema).read()
 
 
-def _executed(source: Iterable[Token], end: int | None) -> Iterator[Token]:
-    """What a server executes; raise CutOff at `end`, where a token may go on."""
+def _uncut(source: Iterable[Token], end: int) -> Iterator[Token]:
+    """Raise CutOff at `end`, where a token may go on."""
     for token in source:
         if token.end == end:
             raise CutOff
-        if token.kind != "open" and token.kind != "close":
-            yield token
-    if end is not None:
-        raise CutOff
+        yield token
+    raise CutOff
 
 
 class _Reader:
-    def __init__(self, source: _Tokens, schema: str) -> None:
-        self._tokens, self._schema = source, schema
+    def __init__(self, source: _Tokens, text: str, schema: str) -> None:
+        self._tokens, self._text, self._schema = source, text, schema
         self._found = Statement(source=source)
         self._common: frozenset[str] = frozenset()
         """The names of common table expressions."""
@@ -227,6 +228,7 @@ class _Reader:
             found.rows = True
             self._rows(verb, at + 1)
         elif verb in _DEFINITIONS:
+            self._tokens.all()
             self._definition(verb, at + 1)
         elif verb in _ELSEWHERE:
             found.add("", DDL)
@@ -298,11 +300,17 @@ class _Reader:
         return said, at
 
     def _behind_options(self, at: int) -> int:
-        """Behind IF EXISTS and IF NOT EXISTS: all else that can stand there is a name."""
-        if self._word(at) == "IF" and self._word(at + 1) == "EXISTS":
-            return at + 2
-        if self._word(at) == "IF" and self._word(at + 1) == "NOT" and self._word(at + 2) == "EXISTS":
-            return at + 3
+        """Behind IF EXISTS and IF NOT EXISTS: all else that can stand there is a name.
+
+        MariaDB 11.8.9 logs DROP with IF EXISTS twice where it was in an executable comment.
+        """
+        while self._word(at) == "IF":
+            if self._word(at + 1) == "EXISTS":
+                at += 2
+            elif self._word(at + 1) == "NOT" and self._word(at + 2) == "EXISTS":
+                at += 3
+            else:
+                break
         return at
 
     def _behind_wait(self, at: int) -> int:
@@ -312,6 +320,8 @@ class _Reader:
 
     def _makes_sequence(self, at: int) -> bool:
         """Tell whether SEQUENCE = 1 is among a table's options, as of one that is made LIKE a sequence."""
+        if "SEQUENCE" not in self._text.upper():
+            return False
         depth = 0
         while (token := self._tokens[at]) is not _END:
             depth += (token.text == "(") - (token.text == ")")
