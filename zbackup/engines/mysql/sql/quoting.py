@@ -54,6 +54,8 @@ def printed_xa_id(text: str) -> str:
     return text
 
 
-def literal(text: str) -> str:
-    """Quote a text. It is one string in every sql_mode; with NO_BACKSLASH_ESCAPES its backslashes are two."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+def literal(text: str, *, backslash_escapes: bool = True) -> str:
+    """Quote a text. It is one string in every sql_mode. With NO_BACKSLASH_ESCAPES its backslashes are two, unless
+    the caller knows that mode and says so."""
+    escaped = text.replace("\\", "\\\\") if backslash_escapes else text
+    return "'" + escaped.replace("'", "''") + "'"
