@@ -66,7 +66,11 @@ class _Groups:
     """How mounts and unmounts spread between directories (mount_namespaces(7), shared subtrees)."""
 
     def __init__(self, everywhere: Sequence[Mount]) -> None:
-        self._links = {(m.master, m.shared) for m in everywhere if m.master and m.shared}
+        self._slaves: dict[int, set[int]] = defaultdict(set)
+        for mount in everywhere:
+            if mount.master and mount.shared:
+                self._slaves[mount.master].add(mount.shared)
+        self._known: dict[int, set[int]] = {}
         self._parents = {m.number: m for m in everywhere}
 
     def staying(self, there: Sequence[Mount], usual: Mapping[str, Mount | None]) -> list[Mount]:
@@ -86,10 +90,14 @@ class _Groups:
         return bool({parent.shared, parent.master} & self._reached(above.shared))
 
     def _reached(self, group: int) -> set[int]:
-        reached: set[int] = {group}
-        while more := {s for m, s in self._links if m in reached} - reached:
-            reached |= more
-        return reached
+        """All groups that receive from this one. Users can make chains of 100,000."""
+        if group not in self._known:
+            self._known[group], following = {group}, [group]
+            while following:
+                more = self._slaves.get(following.pop(), set()) - self._known[group]
+                self._known[group] |= more
+                following += more
+        return self._known[group]
 
 
 def _place(mount: Mount, parent: Mount) -> str:

@@ -1,6 +1,7 @@
 """Who keeps a dataset in use, from the files of other processes, which may say anything and vanish."""
 
 from pathlib import Path
+from time import process_time
 
 import pytest
 
@@ -65,6 +66,19 @@ def test_what_is_received_from_one_that_receives_goes_too(proc: Proc) -> None:
     proc.process("8", "3", [ROOT.replace("20 1", "220 1").format("shared:8 master:1")])
     proc.process("9", "2", other("master:8", "master:5"))
     assert in_use(SHOP, proc.home) == {}
+
+
+def test_a_long_chain_of_groups_keeps_nobody(proc: Proc) -> None:
+    """Every user can make one, and mount the dataset there a thousand times."""
+    chain = [
+        f"{1000 + n} 120 0:9 / /m{n} rw shared:{10 + n} master:{9 + n} - tmpfs x rw" for n in range(8000)
+    ]
+    start = "900 120 0:9 / /m rw shared:9 master:1 - tmpfs x rw"
+    root, data = other("master:99999", "master:5")
+    proc.process("9", "2", [root, start, *reversed(chain), *([data] * 1000)])
+    begun = process_time()
+    assert len(in_use(SHOP, proc.home)["tank/zb/shop/0"]) == 1000
+    assert process_time() - begun < 5
 
 
 def test_a_second_mount_of_our_own_is_told_without_a_process(proc: Proc) -> None:

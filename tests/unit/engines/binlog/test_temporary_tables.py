@@ -7,11 +7,18 @@ from pathlib import Path
 import pytest
 
 from tests.unit.engines.binlog.builder import Builder
-from zbackup.engines.mysql.binlog import events
+from zbackup.engines.mysql.binlog import events, temporary_tables
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.search_by_filter import search
-from zbackup.engines.mysql.binlog.temporary_tables import find_doubtful, find_foreign
+from zbackup.engines.mysql.binlog.temporary_tables import (
+    OpenTables,
+    TemporarySessions,
+    ThreadStatement,
+    find_doubtful,
+    find_foreign,
+)
+from zbackup.engines.mysql.sql.grammar import read_statement
 from zbackup.model.log_entry import LogEntry, LogFilter
 from zbackup.model.unreplayable import Unreplayable
 
@@ -191,7 +198,11 @@ DML = "INSERT INTO orders SELECT id FROM other"
         ([OPEN], "DROP TABLE orders", ["shop.orders"]),
         ([OPEN], "CREATE TABLE orders (id INT)", ["shop.orders"]),
         ([OPEN], "CREATE INDEX i ON orders (id)", []),
-        ([], "TRUNCATE orders", []),
+        ([OPEN], "TRUNCATE orders", []),
+        # A DEFAULT (CONNECTION_ID()) of a real table has it marked.
+        ([], "TRUNCATE orders", ["shop.orders"]),
+        ([], "ALTER TABLE orders TRUNCATE PARTITION p", ["shop.orders"]),
+        ([OPEN], "ALTER TABLE orders TRUNCATE PARTITION p", []),
         ([], "ALTER TABLE orders ADD COLUMN b INT DEFAULT (CONNECTION_ID())", ["shop.orders"]),
         ([OPEN], "RENAME TABLE orders TO o2", []),
         ([OPEN], "RENAME TABLE real TO orders", ["shop.orders", "shop.real"]),
@@ -240,3 +251,34 @@ def test_mysql_renames_no_temporary_table(log: Log) -> None:
     log.say(1, 9, "TRUNCATE something")
     assert log.touched()["DELETE FROM orders"] == []
     assert log.touched()["RENAME TABLE orders TO o2"] == ["shop.o2", "shop.orders"]
+
+
+def test_each_file_is_read_once_for_what_is_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log(tmp_path)
+    log.paths = [tmp_path / f"binlog.{number:06}" for number in range(1, 31)]
+    log.files = [Builder(mariadb=True) for _ in log.paths]
+    for file in range(30):
+        for thread in range(5):
+            log.say(file, 10 * file + thread, OPEN)
+            log.say(file, 10 * file + thread, DML)
+            log.say(file, 10 * file + thread, "DROP TEMPORARY TABLE orders")
+    for path, builder in zip(log.paths, log.files, strict=True):
+        path.write_bytes(builder.data)
+    read: list[str] = []
+    whole = temporary_tables.opened
+    monkeypatch.setattr(
+        temporary_tables, "opened", lambda file, *at: (read.append(file.name), whole(file, *at))[1]
+    )
+    tables = OpenTables(log.paths)
+    for file, path in enumerate(log.paths):
+        assert tables.before(path, path.stat().st_size, 10 * file) == set()
+    assert len(read) < 5 * len(log.paths)
+
+
+def test_a_session_that_dropped_its_tables_is_forgotten() -> None:
+    """Those of every session since the server's start would be kept for each file."""
+    sessions = TemporarySessions()
+    for thread in range(100):
+        for text in (OPEN, DML, "DROP TEMPORARY TABLE orders"):
+            sessions.take(ThreadStatement(thread, "shop", read_statement(text, "shop")))
+    assert sessions.open == {}

@@ -80,14 +80,16 @@ def hides(statement: Statement) -> bool:
 def real_tables(statement: Statement, temporary: Set[str]) -> dict[str, Kinds]:
     """Of the tables of such a statement, those that are not `temporary`, as far as it is known to have some.
 
-    What is emptied or altered is one, known or not; unless CONNECTION_ID() is in the statement, for which
-    it is marked, too.
+    What is altered is one, known or not; unless CONNECTION_ID() is in the statement, for which it is marked,
+    too. A server marks all statements of a real table with DEFAULT (CONNECTION_ID()) as well (MySQL 9.7.4,
+    MariaDB 11.8.9): what is emptied is real unless it is known to be none, because a search must not miss it.
     """
-    if statement.verb in ("TRUNCATE", "ALTER", "CREATE", "DROP") and "CONNECTION_ID" not in statement.words:
-        return {}
     if statement.verb == "RENAME":
         return _really_renamed(statement, set(temporary))
-    return {name: kinds for name, kinds in statement.tables.items() if _folded(name) not in temporary}
+    real = {name: kinds for name, kinds in statement.tables.items() if _folded(name) not in temporary}
+    if statement.verb in ("ALTER", "CREATE", "DROP") and "CONNECTION_ID" not in statement.words:
+        return {name: kinds for name, kinds in real.items() if "truncate" in kinds}
+    return real
 
 
 def _really_renamed(statement: Statement, there: set[str]) -> dict[str, Kinds]:
@@ -154,11 +156,14 @@ class TemporarySessions:
         self.restarted = True
 
     def take(self, said: ThreadStatement) -> None:
-        there, statement = self.open.setdefault(said.thread, set()), said.statement
+        there, statement = self.open.pop(said.thread, set()), said.statement
         named = statement.temporary or _drops_real(statement) or "CONNECTION_ID" in statement.words
         if not named and there.isdisjoint(said.names()):
             self.unexplained.add(said.thread)
         follow(there, statement)
+        if there:
+            # A log has millions of sessions that have dropped theirs.
+            self.open[said.thread] = there
 
 
 class OpenTables:
@@ -188,14 +193,20 @@ class OpenTables:
         """Stand at the beginning of a file."""
         if path not in self._beginnings:
             upto = self._files.index(path) + 1
-            oldest = next((n for n in reversed(range(upto)) if _is_first(self._files[n])), 0)
-            self._sessions = TemporarySessions()
+            known = (n for n in reversed(range(upto)) if self._knows(self._files[n]))
+            oldest = next(known, 0)
+            there = self._beginnings.get(self._files[oldest], {})
+            self._sessions = TemporarySessions({n: set(names) for n, names in there.items()})
             for each in self._files[oldest:upto]:
                 self._beginnings[each] = {n: set(names) for n, names in self._sessions.open.items()}
                 if each != path:
                     self._read(each, LogPosition.of(each.name, FIRST_EVENT), None)
         self._sessions = TemporarySessions({n: set(names) for n, names in self._beginnings[path].items()})
         self._read_to = LogPosition.of(path.name, FIRST_EVENT)
+
+    def _knows(self, path: Path) -> bool:
+        """Tell whether it is known what was open at the beginning of a file."""
+        return path in self._beginnings or _is_first(path)
 
     def _read(self, path: Path, start: LogPosition, end: LogPosition | None) -> None:
         # What cannot be read is told of where it is searched.
