@@ -55,7 +55,7 @@ def printed_xa_id(text: str) -> str:
 
 
 def literal(text: str, *, backslash_escapes: bool = True) -> str:
-    """Quote a text. It is one string in every sql_mode. With NO_BACKSLASH_ESCAPES its backslashes are two, unless
-    the caller knows that mode and says so."""
+    """Quote a text. It is one string in every sql_mode. With NO_BACKSLASH_ESCAPES its backslashes are two,
+    unless the caller knows that mode and says so."""
     escaped = text.replace("\\", "\\\\") if backslash_escapes else text
     return "'" + escaped.replace("'", "''") + "'"
