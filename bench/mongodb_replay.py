@@ -35,10 +35,10 @@ from tests.lab import servers
 from tests.lab.mongo_fixture import MongoServer, MongoSettings, connect, dbhash, initiate
 from tests.lab.server_user import SERVER_UID
 from tests.lab.trusted import trusted
-from zbackup.config.recovery import Recovery as RecoveryTable
+from zbackup.config.recovery import RecoverySettings as RecoveryTable
 from zbackup.engines.mongodb.recovery.recover import MongoRecovery
 from zbackup.model.record import Record
-from zbackup.model.recovery import Files, Serving
+from zbackup.model.recovery import RecoveryFiles, Serving
 from zbackup.model.relocation import Relocation
 from zbackup.model.target import Time
 from zbackup.proc.detached import Process
@@ -207,7 +207,7 @@ def by_zbackup(scene: Scene, number: int) -> float:
     return clock.began["handing over"] - began
 
 
-def _files(scene: Scene, name: str, number: int) -> Files:
+def _files(scene: Scene, name: str, number: int) -> RecoveryFiles:
     where = scene.work / f"{name}{number}"
     keep(scene.work / name, where)
     home = scene.work / f"{name}{number}-home"
@@ -226,7 +226,7 @@ def _files(scene: Scene, name: str, number: int) -> Files:
     )
     moves = ((str(scene.original.datadir), str(where)),)
     run = scene.work / f"{name}{number}-run"
-    return Files(record=record, where=Relocation(moves), home=home, run=run, hide=())
+    return RecoveryFiles(record=record, where=Relocation(moves), home=home, run=run, hide=())
 
 
 def by_apply_ops(scene: Scene, number: int, in_one: int) -> float:

@@ -27,13 +27,13 @@ from bench.report import circumstances, median, table, write
 from tests.lab import servers
 from tests.lab.mysql_fixture import DatabaseServer, Settings
 from tests.lab.trusted import trusted
-from zbackup.config.recovery import Recovery as RecoveryTable
+from zbackup.config.recovery import RecoverySettings as RecoveryTable
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.engines.mysql.server.connection import connect
 from zbackup.engines.mysql.server.inspect import inspect
 from zbackup.model.record import Record
-from zbackup.model.recovery import Files, Serving
+from zbackup.model.recovery import RecoveryFiles, Serving
 from zbackup.model.relocation import Relocation
 from zbackup.model.target import Time
 from zbackup.proc.detached import Process
@@ -204,12 +204,12 @@ def by_zbackup(scene: Scene, number: int) -> tuple[float, float]:
     return clock.began["verifying"] - began, clock.advanced.get("replaying", began) - began
 
 
-def _files(scene: Scene, where: Path, run: Path) -> Files:
+def _files(scene: Scene, where: Path, run: Path) -> RecoveryFiles:
     home = where.with_name(where.name + "-home")
     home.mkdir()
     home.chmod(0o755)
     moves = ((str(scene.original.datadir), str(where)),)
-    return Files(record=scene.record, where=Relocation(moves), home=home, run=run, hide=())
+    return RecoveryFiles(record=scene.record, where=Relocation(moves), home=home, run=run, hide=())
 
 
 def by_pipe(scene: Scene, number: int) -> float:

@@ -11,7 +11,7 @@ import structlog
 from bench.report import circumstances, median, table, write
 from tests.unit.web.browsing import logged_in
 from tests.unit.web.host import NOW, Told, ago, backups, host, shop
-from zbackup.model.overview import Gap
+from zbackup.model.overview import OverviewGap
 
 ROUNDS = 5
 YEAR = timedelta(days=365)
@@ -31,7 +31,7 @@ def main() -> int:
     rows, good = [], True
     for count in COUNTS:
         gaps = tuple(
-            Gap(
+            OverviewGap(
                 after=ago(days=n + 1),
                 to=ago(days=n, hours=23),
                 cause="purged",

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from zbackup.catalog.local import clones
 from zbackup.clock import Clock, SystemClock
 from zbackup.config.clones import Replica
-from zbackup.config.retention import Retention as RetentionTable
+from zbackup.config.retention import RetentionSettings as RetentionTable
 from zbackup.config.settings import Instance, Settings
 from zbackup.config.ship import S3Address, Ship, ZfsAddress
 from zbackup.destinations.base import Destination
@@ -27,7 +27,7 @@ from zbackup.engines.mysql.recovery.log_search import MysqlLogSearch
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.watch.operator_file import OperatorFile
-from zbackup.model.cloning import CloneRules, Mask, Source
+from zbackup.model.cloning import CloneRules, Mask, SourceServer
 from zbackup.model.cron import Cron
 from zbackup.model.errors import NotFound, UsageError
 from zbackup.model.progress import Progress
@@ -80,7 +80,7 @@ def choose_destination(ctx: Context, name: str) -> ShipDestination:
 
 
 def context(settings: Settings, instance: Instance, progress: Progress) -> Context:
-    """Tell what jobs on this instance work with. Nothing is connected to or read yet."""
+    """What jobs on this instance work with. Nothing is connected to or read yet."""
     adapters = _mongodb(settings, instance) if instance.engine == "mongodb" else _mysql(settings, instance)
     return Context(
         instance=instance.name,
@@ -116,7 +116,7 @@ def _helper(path: Path) -> Path | None:
 
 
 def expected(settings: Settings, instance: Instance, now: datetime) -> Expected:
-    """Tell what the configuration promises of this instance."""
+    """What the configuration promises of this instance."""
     schedule, timing = instance.schedule, instance.schedule.snapshot
     every = expected_every(timing, now, settings.timezone) if timing else None
     there = any(ship.prune or ship.verify or ship.drill for ship in instance.ship)
@@ -145,13 +145,13 @@ def expected(settings: Settings, instance: Instance, now: datetime) -> Expected:
 
 
 def _slots(settings: Settings, instance: Instance, job: Job, timing: Timing | None) -> CronSlots | None:
-    """Tell when the daemon does this job, where that is said by a cron expression."""
+    """When the daemon does this job, where that is said by a cron expression."""
     share = offset(":".join((instance.name, job)), instance.schedule.jitter)
     return CronSlots(timing, settings.timezone, share) if isinstance(timing, Cron) else None
 
 
 def _is_elsewhere(ship: Ship, instance: Instance) -> bool:
-    """Tell whether what is shipped there is on another pool than the instance's."""
+    """Whether what is shipped there is on another pool than the instance's."""
     if isinstance(ship.to, ZfsAddress) and not ship.to.host:
         return ship.to.dataset.partition("/")[0] != instance.datasets[0].partition("/")[0]
     return True
@@ -198,10 +198,12 @@ def _clone_roots(settings: Settings) -> tuple[str, ...]:
     return tuple(dict.fromkeys(p for i in instances for p in (i.clones_dataset, *i.clones_elsewhere)))
 
 
-def _source(replica: Replica | None) -> Source | None:
+def _source(replica: Replica | None) -> SourceServer | None:
     if replica is None:
         return None
-    return Source(host=replica.host, port=replica.port, user=replica.user, password=replica.password.read)
+    return SourceServer(
+        host=replica.host, port=replica.port, user=replica.user, password=replica.password.read
+    )
 
 
 def _cloning(settings: Settings, instance: Instance) -> CloneRules:
@@ -277,7 +279,7 @@ def _mongodb(settings: Settings, instance: Instance) -> _Adapters:
 
 
 def _closed(settings: Settings) -> tuple[str, ...]:
-    """Tell where other servers' sockets are: a recovered server has no business there."""
+    """Where other servers' sockets are: a recovered server has no business there."""
     sockets = (instance.socket_path for instance in settings.instance.values())
     return tuple(dict.fromkeys(str(d) for d in (settings.run_dir, *(s.parent for s in sockets if s))))
 

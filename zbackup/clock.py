@@ -23,7 +23,7 @@ class Clock(Protocol):
         """Seconds that never jump, for measuring how long something took."""
 
     def reading(self) -> Reading:
-        """Tell what else is known of this moment."""
+        """What else is known of this moment."""
 
 
 class SystemClock:

@@ -20,18 +20,18 @@ from zbackup.cli.exit_status_table import meanings
 from zbackup.cli.exit_status_table import table as exit_status_table
 from zbackup.cli.main import invoke
 from zbackup.cli.options import FLAGS, VALUED
-from zbackup.config.clones import ClonePool, Clones, Mask, Replica
-from zbackup.config.cluster import Cluster
+from zbackup.config.clones import ClonePool, CloneSettings, MaskSettings, Replica
+from zbackup.config.cluster import ClusterSettings
 from zbackup.config.copying import CopyBack
 from zbackup.config.lock import Lock
 from zbackup.config.notify import HealthNotify, Mail, Webhook
-from zbackup.config.recovery import Recovery
-from zbackup.config.retention import Retention
+from zbackup.config.recovery import RecoverySettings
+from zbackup.config.retention import RetentionSettings
 from zbackup.config.s3 import S3
 from zbackup.config.schedule import Daemon, Notify, Schedule
-from zbackup.config.service import Service
+from zbackup.config.service import ServiceSettings
 from zbackup.config.settings import Instance, Settings
-from zbackup.config.ship import Ship, Ssh
+from zbackup.config.ship import Ship, SshSettings
 from zbackup.config.tls import Tls
 from zbackup.config.web import Web
 from zbackup.model.errors import ZbackupError
@@ -168,19 +168,19 @@ def configuration() -> str:
         ("`[instance.NAME]`", "", Instance, SUB_TABLES),
         ("`[instance.NAME.tls]`", Tls.__doc__, Tls, ()),
         ("`[instance.NAME.lock]`", Lock.__doc__, Lock, ()),
-        ("`[instance.NAME.recovery]`", Recovery.__doc__, Recovery, ()),
-        ("`[instance.NAME.clones]`", Clones.__doc__, Clones, ()),
+        ("`[instance.NAME.recovery]`", RecoverySettings.__doc__, RecoverySettings, ()),
+        ("`[instance.NAME.clones]`", CloneSettings.__doc__, CloneSettings, ()),
         ("`[instance.NAME.clones.replica]`", Replica.__doc__, Replica, ()),
-        ("A step of `mask`", Mask.__doc__, Mask, ()),
+        ("A step of `mask`", MaskSettings.__doc__, MaskSettings, ()),
         ("`[instance.NAME.copy_back]`", CopyBack.__doc__, CopyBack, ()),
-        ("`[instance.NAME.retention]`", Retention.__doc__, Retention, ()),
+        ("`[instance.NAME.retention]`", RetentionSettings.__doc__, RetentionSettings, ()),
         ("`[instance.NAME.schedule]`", Schedule.__doc__, Schedule, ()),
         ("`[instance.NAME.notify]`", Notify.__doc__, Notify, ()),
-        ("`[instance.NAME.service]`", Service.__doc__, Service, ()),
+        ("`[instance.NAME.service]`", ServiceSettings.__doc__, ServiceSettings, ()),
         ("`[[instance.NAME.ship]]`", Ship.__doc__, Ship, ("ssh", "s3")),
-        ("`[instance.NAME.ship.ssh]`", Ssh.__doc__, Ssh, ()),
+        ("`[instance.NAME.ship.ssh]`", SshSettings.__doc__, SshSettings, ()),
         ("`[instance.NAME.ship.s3]`", S3.__doc__, S3, ()),
-        ("`[cluster.NAME]`", Cluster.__doc__, Cluster, ()),
+        ("`[cluster.NAME]`", ClusterSettings.__doc__, ClusterSettings, ()),
     ]
     text = """# Configuration
 

@@ -23,7 +23,7 @@ from zbackup.features.webpage.overview.reader import parse
 from zbackup.model import bounds
 from zbackup.model.fleet import Fleet
 from zbackup.model.overview import Marks, MomentPlan, Overview
-from zbackup.model.run import Run
+from zbackup.model.run import JobRun
 from zbackup.proc.helper_socket import answer_much, ask, hear
 from zbackup.web.server import LOGIN_SOCKET, Listening, serve
 
@@ -69,7 +69,7 @@ class _Reader(socketserver.BaseRequestHandler):
             case "overview":
                 answer_much(line, TypeAdapter(Overview).dump_json(replace(told.overview(), fleet=True)))
             case "history":
-                answer_much(line, TypeAdapter(tuple[Run, ...]).dump_json(told.history()))
+                answer_much(line, TypeAdapter(tuple[JobRun, ...]).dump_json(told.history()))
             case "fleet":
                 answer_much(line, TypeAdapter(Fleet).dump_json(told.fleet()))
             case "moment":

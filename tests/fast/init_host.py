@@ -17,17 +17,17 @@ from tests.unit.jobs.test_init_act import Accounts
 from zbackup.cli.main import invoke
 from zbackup.features.init import command, finish, install_service, questions, receive_command
 from zbackup.features.init.jobs import act, discover, host
-from zbackup.features.init.setup import HostFacts, Server
+from zbackup.features.init.setup import FoundServer, HostFacts
 from zbackup.jobs.watch import check as room
 from zbackup.model.errors import CommandFailed, DatabaseError, ZbackupError
-from zbackup.proc.listening import Process
+from zbackup.proc.listening import FoundProcess
 from zbackup.zfs.datasets import Zfs
 from zbackup.zfs.facts import ZfsFacts
 
 SOCKET = "/run/mysqld/mysqld.sock"
 
 
-def mysqld(socket: str = SOCKET, uid: int = 110, **more: Any) -> Process:
+def mysqld(socket: str = SOCKET, uid: int = 110, **more: Any) -> FoundProcess:
     values: dict[str, Any] = {
         "pid": uid,
         "gid": uid,
@@ -37,7 +37,7 @@ def mysqld(socket: str = SOCKET, uid: int = 110, **more: Any) -> Process:
         "directories": (DATA, LOG),
         "unit": "mysql.service",
     }
-    return Process(**{**values, **more}, uid=uid)
+    return FoundProcess(**{**values, **more}, uid=uid)
 
 
 class Zpool(Zfs):
@@ -172,7 +172,7 @@ class Host:
     def isatty(self) -> bool:
         return self.answers is not None
 
-    def _administrator(self, server: Server, user: str, password: str | None) -> Accounts:
+    def _administrator(self, server: FoundServer, user: str, password: str | None) -> Accounts:
         return self.server(server.where).at(user, password)
 
     def _context(self, settings: Any, instance: Any, progress: Any) -> Any:

@@ -20,7 +20,15 @@ from zbackup.model.log import LogDamage, LogSpan, Searched, Transaction
 from zbackup.model.progress import Progress
 from zbackup.model.proof import ProofSubject, Sight
 from zbackup.model.record import LockKind, Record, ends_log
-from zbackup.model.recovery import Checked, Entrance, Files, Reach, Recovered, ReplayRange, Serving
+from zbackup.model.recovery import (
+    CheckedTables,
+    Entrance,
+    Reach,
+    Recovered,
+    RecoveryFiles,
+    ReplayRange,
+    Serving,
+)
 from zbackup.model.relocation import Relocation
 from zbackup.model.server import DataPath, LockChoice, ServerFacts
 from zbackup.model.silence import Silence
@@ -225,16 +233,16 @@ class FakeRecovery:
     def check_version(self, server: Mapping[str, str], version: str, members: Sequence[str] = ()) -> str:
         return "mysqld"
 
-    def check_tables(self, files: Files, progress: Progress) -> Checked:
-        return Checked(tables=1, damaged=self.world.damaged_tables)
+    def check_tables(self, files: RecoveryFiles, progress: Progress) -> CheckedTables:
+        return CheckedTables(tables=1, damaged=self.world.damaged_tables)
 
-    def only_reads(self, base: Files, log: BackupFiles) -> bool:
+    def only_reads(self, base: RecoveryFiles, log: BackupFiles) -> bool:
         return self.world.only_reads
 
     def recover(
         self,
-        base: Files,
-        log: Files,
+        base: RecoveryFiles,
+        log: RecoveryFiles,
         stop: Stop,
         serving: Serving | None,
         progress: Progress,
@@ -254,7 +262,7 @@ class FakeRecovery:
 
     def step_on(
         self,
-        files: Files,
+        files: RecoveryFiles,
         home: Path,
         log: Record,
         following: Transaction,
@@ -266,19 +274,19 @@ class FakeRecovery:
         self.world.stop_clone(files.run.name)
         return self.world.sights[1]
 
-    def open(self, base: Files, serving: Serving | None, progress: Progress) -> Recovered:
+    def open(self, base: RecoveryFiles, serving: Serving | None, progress: Progress) -> Recovered:
         rows = self._rows(base.where)
         self._run(base, {}, {"log": rows}, serving, "open")
         return self._recovered(rows)
 
-    def adopt(self, files: Files, adoption: Adoption, progress: Progress) -> None:
+    def adopt(self, files: RecoveryFiles, adoption: Adoption, progress: Progress) -> None:
         self._run(files, {"adopted": True}, {}, adoption.serving, "adopt")
 
-    def serve(self, files: Files, serving: Serving) -> None:
+    def serve(self, files: RecoveryFiles, serving: Serving) -> None:
         self._run(files, {}, {}, serving, "serve")
 
     @contextmanager
-    def entered(self, files: Files, progress: Progress) -> Iterator[Entrance]:
+    def entered(self, files: RecoveryFiles, progress: Progress) -> Iterator[Entrance]:
         self._run(files, {}, {}, Serving(), "enter")
         try:
             yield Entrance(socket=f"{files.run}/for-us-alone")
@@ -301,7 +309,12 @@ class FakeRecovery:
         return LogSpan(position(0), position(len(log)))
 
     def _run(
-        self, files: Files, data: dict[str, Any], log: dict[str, Any], serving: Serving | None, what: str
+        self,
+        files: RecoveryFiles,
+        data: dict[str, Any],
+        log: dict[str, Any],
+        serving: Serving | None,
+        what: str,
     ) -> None:
         """Change what is in the files, and start a server on them unless nobody wants one."""
 

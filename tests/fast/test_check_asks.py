@@ -18,8 +18,8 @@ from zbackup.jobs.watch.check import check
 from zbackup.jobs.watch.doctor import examine
 from zbackup.model.errors import CommandFailed, LockNotTaken
 from zbackup.model.log import LogDamage
-from zbackup.model.recovery import Checked
-from zbackup.model.server import Oplog, ServerFacts, Tuning
+from zbackup.model.recovery import CheckedTables
+from zbackup.model.server import OplogFacts, ServerFacts, Tuning
 from zbackup.model.shipping import hold_tag
 from zbackup.plan.health.advice_on_arrangements import Expected
 from zbackup.zfs.facts import ZfsFacts
@@ -101,7 +101,7 @@ def test_how_many_tables_a_drill_checked_is_said(ctx: Context, monkeypatch: pyte
         return text
 
     assert said().endswith(" was recovered, 1 table checked, and removed")
-    found = Checked(tables=3, unchecked=("shop.u",))
+    found = CheckedTables(tables=3, unchecked=("shop.u",))
     monkeypatch.setattr(FakeRecovery, "check_tables", lambda *_: found)
     assert said().endswith("3 tables checked, 1 NOT CHECKED (to be upgraded first), and removed")
 
@@ -131,7 +131,7 @@ def test_the_doctor_looks_at_the_servers_settings_where_it_answers(asked: Contex
         data_directory=f"{DATA}/data", double_write=False, keep_setting="SET PERSIST",
     )  # fmt: skip
     assert looks(asked, replace(plain, tuning=tuning)).keys() == {"log retention", "recordsize"}
-    oplog = Oplog(used=99, most=100, span_s=60.0, kept_s=0.0, data_directory=f"{DATA}/data")
+    oplog = OplogFacts(used=99, most=100, span_s=60.0, kept_s=0.0, data_directory=f"{DATA}/data")
     assert "oplog" in looks(asked, replace(plain, flavor="mongodb", oplog=oplog))
 
 

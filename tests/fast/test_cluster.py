@@ -27,14 +27,14 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.restore.local_source import LOCAL
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import RestoreReport, restore
-from zbackup.jobs.restore.source import Source
+from zbackup.jobs.restore.source import BackupSource
 from zbackup.jobs.ship.ship import ship
-from zbackup.model.cluster import CONFIG, SHARD, Addresses, Cluster, Membership, TooLate, addresses
+from zbackup.model.cluster import CONFIG, SHARD, Addresses, Cluster, ClusterMembership, TooLate, addresses
 from zbackup.model.errors import NotFound, NotRecoverable, Refused, Taken, UsageError, VerificationFailed
 from zbackup.model.log import ClusterTime, LogSpan
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
-from zbackup.model.recovery import Checked, Files, Reach, Recovered
+from zbackup.model.recovery import CheckedTables, Reach, Recovered, RecoveryFiles
 from zbackup.model.server import ServerFacts
 from zbackup.model.shipping import hold_tag
 from zbackup.model.target import Stop, time_of
@@ -65,16 +65,16 @@ class Member(FakeEngine):
 class Recovering(FakeRecovery):
     """Tells what the files tell of their cluster."""
 
-    told = Membership(cluster="one", shards=("of shard",))
+    told = ClusterMembership(cluster="one", shards=("of shard",))
 
     def recover(self, *args: Any, **more: Any) -> Recovered:
         return replace(super().recover(*args, **more), member=self.told)
 
-    def check_tables(self, files: Files, progress: Progress) -> Checked:
-        return Checked(tables=1)
+    def check_tables(self, files: RecoveryFiles, progress: Progress) -> CheckedTables:
+        return CheckedTables(tables=1)
 
 
-def telling(world: World, ctx: Context, told: Membership) -> Context:
+def telling(world: World, ctx: Context, told: ClusterMembership) -> Context:
     """The member, whose files tell that."""
     recovery: Any = Recovering(world)
     recovery.told = told
@@ -93,7 +93,9 @@ class Checkpointed(Recovering):
         first = int(min(self.world.server.times.values()).timestamp())
         return LogSpan(f"{first}:1:1", f"{first}:2:1")
 
-    def recover(self, base: Files, log: Files, stop: Stop, *args: Any, **more: Any) -> Recovered:
+    def recover(
+        self, base: RecoveryFiles, log: RecoveryFiles, stop: Stop, *args: Any, **more: Any
+    ) -> Recovered:
         if time_of(stop) > self.hole:
             raise TooLate("it is sure up to a hole", ClusterTime(int(self.hole.timestamp()), 1))
         return super().recover(base, log, stop, *args, **more)
@@ -217,8 +219,8 @@ def test_members_of_two_clusters_are_none(
 ) -> None:
     """Another may have replica sets of the same names."""
     members = (
-        telling(world, members[0], Membership(cluster="one", shards=("of shard",))),
-        telling(world, members[1], Membership(cluster="two")),
+        telling(world, members[0], ClusterMembership(cluster="one", shards=("of shard",))),
+        telling(world, members[1], ClusterMembership(cluster="two")),
     )
     with pytest.raises(VerificationFailed, match=r"shard is of another cluster \(two\) than config \(one\)"):
         restored(members, at)
@@ -230,10 +232,13 @@ def test_members_of_two_clusters_are_none(
 
 def test_a_drill_fails_where_a_shard_is_not_configured(world: World, members: tuple[Context, ...]) -> None:
     """A restore would be refused for it."""
-    shard = telling(world, members[1], Membership(cluster="one"))
-    drilled((telling(world, members[0], Membership(cluster="one", shards=("of shard",))), shard))
+    shard = telling(world, members[1], ClusterMembership(cluster="one"))
+    drilled((telling(world, members[0], ClusterMembership(cluster="one", shards=("of shard",))), shard))
     require_nothing_left(world)
-    members = (telling(world, members[0], Membership(cluster="one", shards=("of shard", "rs7"))), shard)
+    members = (
+        telling(world, members[0], ClusterMembership(cluster="one", shards=("of shard", "rs7"))),
+        shard,
+    )
     with pytest.raises(
         VerificationFailed, match=r"config: at that time .* replica set is rs7, and no member"
     ):
@@ -342,7 +347,7 @@ def test_from_a_destination_that_each_member_has(
 
 
 def by_its_host(
-    ctx: Context, at: ClusterTime, source: Source = LOCAL, where: Addresses = WHERE
+    ctx: Context, at: ClusterTime, source: BackupSource = LOCAL, where: Addresses = WHERE
 ) -> RestoreReport:
     """The member of that host, by the command that all hosts are given."""
     given = RestoreOptions(name=f"r1-{ctx.instance}")

@@ -24,7 +24,7 @@ from zbackup.jobs.ship.ship import ship
 from zbackup.model.cluster import CONFIG, SHARD, TooLate
 from zbackup.model.errors import NotRecoverable, UsageError, VerificationFailed
 from zbackup.model.log import ClusterTime, LogSpan
-from zbackup.model.recovery import Checked
+from zbackup.model.recovery import CheckedTables
 
 members = two_members
 AHEAD = 4_000_000_000
@@ -47,7 +47,9 @@ def test_a_damaged_collection_is_no_drill_that_passed(
     world: World, members: tuple[Context, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     contexts: Any = tuple(_recovering(world, ctx) for ctx in members)
-    monkeypatch.setattr(Recovering, "check_tables", lambda *_: Checked(tables=1, damaged=("shop.orders",)))
+    monkeypatch.setattr(
+        Recovering, "check_tables", lambda *_: CheckedTables(tables=1, damaged=("shop.orders",))
+    )
     with pytest.raises(VerificationFailed, match=r"a collection is damaged: shop\.orders"):
         drill(contexts)
     require_nothing_left(world)

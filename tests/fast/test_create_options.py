@@ -22,16 +22,16 @@ from zbackup.jobs.dev_clones.create import CreateOptions, create, plan_create, p
 from zbackup.jobs.dev_clones.mongodb_member import plan_member
 from zbackup.jobs.dev_clones.snapshot import snapshot as snapshot_clone
 from zbackup.model.clone import Clone
-from zbackup.model.cloning import Mask, Source
+from zbackup.model.cloning import Mask, SourceServer
 from zbackup.model.errors import ConfigError, NotFound, Refused, Taken, UsageError
 from zbackup.model.moment import Moment
 from zbackup.model.recovery import Limits
 from zbackup.model.snapshot import Dataset
-from zbackup.model.switch import Coming, Leaving, Switch
+from zbackup.model.switch import Coming, SteppedAside, Switch
 
 DEV = CreateOptions(name="dev")
 REPLICA = CreateOptions(name="dev", as_replica=True)
-FOLLOWED = Source(host="db", port=3306, user="repl", password=lambda: "secret")
+FOLLOWED = SourceServer(host="db", port=3306, user="repl", password=lambda: "secret")
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ def test_a_switch_that_began_while_a_leftover_was_removed_is_seen(
     """What is destroyed may be large: of whom the datasets are is looked at again."""
     (other,) = make(ctx)
     unfinished(ctx, "left", kind="dev")
-    leaving = (Leaving(name="tank/db", guid=1, mountpoint="/a"),)
+    leaving = (SteppedAside(name="tank/db", guid=1, mountpoint="/a"),)
     coming = (Coming(number=0, name="tank/db", guid=3, mountpoint="/a", origin=4, owner=1),)
     intent = Switch(at=world.now, suffix="-before-1", roots=("tank/db",), leaving=leaving, coming=coming)
     destroy = clone_datasets.destroy

@@ -17,13 +17,13 @@ from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.clones.clone_datasets import find_clone
 from zbackup.jobs.context import Context
 from zbackup.jobs.drills.drill import drill, drill_here, plan_at, plan_here, prove_once
-from zbackup.jobs.drills.guard import Guard
+from zbackup.jobs.drills.guard import DrillGuard
 from zbackup.jobs.drills.verdicts import of_backups, read
 from zbackup.jobs.ship.ship import ship
-from zbackup.model.drill import DRILLS, VERDICT, Verdict
+from zbackup.model.drill import DRILLS, VERDICT, DrillVerdict
 from zbackup.model.errors import CommandFailed, Postponed, Refused, Taken, VerificationFailed
 from zbackup.model.log import Transaction
-from zbackup.model.recovery import Checked, Files, Recovered
+from zbackup.model.recovery import CheckedTables, Recovered, RecoveryFiles
 from zbackup.model.space import Pool
 from zbackup.zfs.facts import ZfsFacts
 
@@ -58,7 +58,7 @@ def rows_of(monkeypatch: pytest.MonkeyPatch, world: World) -> list[tuple[int, ..
     seen: list[tuple[int, ...]] = []
     really = FakeRecovery.check_tables
 
-    def check(recovery: FakeRecovery, files: Files, progress: Any) -> Any:
+    def check(recovery: FakeRecovery, files: RecoveryFiles, progress: Any) -> Any:
         seen.append(recovery._rows(files.where))
         return really(recovery, files, progress)
 
@@ -71,7 +71,7 @@ def test_tables_that_were_not_checked_are_in_the_verdict(
 ) -> None:
     """The drill passes: the server wants them upgraded, and says nothing of damage."""
     assert "NOT CHECKED" not in proven(drill_here(ctx).verdict, ctx.zone)
-    found = Checked(tables=1, unchecked=("shop.u", "shop.v"))
+    found = CheckedTables(tables=1, unchecked=("shop.u", "shop.v"))
     monkeypatch.setattr(FakeRecovery, "check_tables", lambda *_: found)
     passed = drill_here(ctx)
     written = read(ctx, "")[-1]
@@ -185,7 +185,7 @@ def test_a_damaged_table_is_a_failure_that_is_written_down(
             plan_at(ctx, ctx.destinations[0], between=True) if destination else plan_here(ctx, between=True)
         )
         assert again.base.name == verdict.name
-    assert verdict == Verdict(
+    assert verdict == DrillVerdict(
         backup=verdict.backup, name=verdict.name, at=verdict.at, seconds=verdict.seconds, why=said
     )
     require_nothing_left(world)
@@ -252,7 +252,7 @@ def test_who_was_in_the_way_or_has_pruned_it_is_no_verdict(
 
 
 def test_what_must_not_go_on_is_ended_by_its_guard(world: World, ctx: Context) -> None:
-    guard = Guard()
+    guard = DrillGuard()
     guard._why = Postponed("a restore begins")
     for job in (
         lambda: drill_here(ctx, guard=guard),

@@ -18,11 +18,11 @@ from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.lifecycle import working_on
 from zbackup.jobs.context import Context
 from zbackup.jobs.drills import guard, scheduled_drill
-from zbackup.jobs.drills.guard import Guard, restoring
+from zbackup.jobs.drills.guard import DrillGuard, restoring
 from zbackup.jobs.drills.scheduled_drill import DrillRules, drill_turn, make
 from zbackup.jobs.drills.verdicts import drilled, of_backups, read, write_down
 from zbackup.model.backup import Backup
-from zbackup.model.drill import DRILLS, Verdict
+from zbackup.model.drill import DRILLS, DrillVerdict
 from zbackup.model.errors import DatabaseError, Postponed
 from zbackup.model.progress import Silent
 from zbackup.model.schedule import Interval
@@ -40,9 +40,9 @@ def polled_often(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def a_verdict(world: World, ctx: Context) -> Verdict:
+def a_verdict(world: World, ctx: Context) -> DrillVerdict:
     newest = ctx.catalog().backups[-1]
-    return Verdict(backup=newest.record.backup, name=newest.name, at=world.now)
+    return DrillVerdict(backup=newest.record.backup, name=newest.name, at=world.now)
 
 
 def test_whoever_restores_is_given_way_and_nobody_else(ctx: Context) -> None:
@@ -121,7 +121,7 @@ def test_what_ends_one_ends_it_for_good(ctx: Context, monkeypatch: pytest.Monkey
     unfinished(ctx, NAME)
 
     def watched(gives_way: Callable[[], str], limit_s: float) -> None:
-        with polled_often(monkeypatch), Guard(gives_way).watching(ctx):
+        with polled_often(monkeypatch), DrillGuard(gives_way).watching(ctx):
             twice.wait(limit_s)
             raise DatabaseError("the server is gone")
 
@@ -147,7 +147,7 @@ def test_until_it_is_ended_its_progress_is_told(ctx: Context) -> None:
         def note(self, text: str) -> None:
             told.append(text)
 
-    with Guard().watching(replace(ctx, progress=Heard())) as progress:
+    with DrillGuard().watching(replace(ctx, progress=Heard())) as progress:
         progress.phase("replaying", "all")
         progress.advance(1, 2, "rows")
         progress.note("it is slow")
@@ -156,7 +156,7 @@ def test_until_it_is_ended_its_progress_is_told(ctx: Context) -> None:
 
 def test_who_is_told_to_end_does_and_asks_nobody_first(ctx: Context) -> None:
     nowhere: Any = None
-    assert scheduled_drill._Wanted(nowhere, nowhere, lambda: "told").why_not() == "told"
+    assert scheduled_drill._StillWanted(nowhere, nowhere, lambda: "told").why_not() == "told"
 
 
 def test_a_verdict_is_where_the_instances_clones_are_or_the_copies(world: World, ctx: Context) -> None:

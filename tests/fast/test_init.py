@@ -16,7 +16,7 @@ from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.context import Context
 from zbackup.jobs.drills.drill import drill_here
 from zbackup.jobs.drills.verdicts import write_down
-from zbackup.model.drill import Verdict
+from zbackup.model.drill import DrillVerdict
 from zbackup.model.errors import NotFound, Refused
 from zbackup.zfs.facts import ZfsFacts
 
@@ -33,9 +33,9 @@ def lacks(ctx: Context) -> Any:
     return accounts.unfinished([ctx]).get("shop")
 
 
-def verdict(ctx: Context, why: str = "") -> Verdict:
+def verdict(ctx: Context, why: str = "") -> DrillVerdict:
     backup = ctx.catalog().backups[-1]
-    return Verdict(backup=backup.record.backup, name=backup.name, at=ctx.clock.now(), why=why)
+    return DrillVerdict(backup=backup.record.backup, name=backup.name, at=ctx.clock.now(), why=why)
 
 
 def test_an_instance_is_finished_by_a_backup_and_a_drill_that_passed(world: World, ctx: Context) -> None:

@@ -19,7 +19,7 @@ from zbackup.features.init.jobs import host as host_module
 from zbackup.features.init.jobs import receiving
 from zbackup.features.init.plan import service
 from zbackup.model.errors import DatabaseError, Declined, NotFound, Refused, UsageError
-from zbackup.model.recovery import Checked
+from zbackup.model.recovery import CheckedTables
 
 __all__ = ["on_a_host"]
 
@@ -364,7 +364,7 @@ def test_no_service_is_installed_without_systemd_by_others_or_for_a_program_of_o
 def test_tables_that_were_not_checked_are_told(
     host: Host, capsys: Printed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = Checked(tables=3, unchecked=("shop.u",))
+    found = CheckedTables(tables=3, unchecked=("shop.u",))
     monkeypatch.setattr(FakeRecovery, "check_tables", lambda *_: found)
     assert host.init("--yes") == 0
     assert "3 tables checked, 1 NOT CHECKED (to be upgraded first): passed" in told(capsys)[1]

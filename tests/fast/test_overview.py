@@ -20,7 +20,7 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.dev_clones.create import CreateOptions, create
 from zbackup.jobs.dev_clones.lease import protect
 from zbackup.jobs.drills.verdicts import write_down
-from zbackup.jobs.journal import Remembered
+from zbackup.jobs.journal import JobState
 from zbackup.jobs.restore.local_source import LOCAL
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import restore
@@ -28,10 +28,10 @@ from zbackup.jobs.ship.lag import Shipped
 from zbackup.jobs.ship.ship import ship
 from zbackup.jobs.watch import status
 from zbackup.model.cloning import CloneRules, Mask
-from zbackup.model.drill import Verdict
+from zbackup.model.drill import DrillVerdict
 from zbackup.model.errors import CommandFailed, DatasetNotFound, Refused
 from zbackup.model.operator_notes import NO_NOTES, OperatorNotes, Pause
-from zbackup.model.overview import Backup, Destination, Instance, Overview
+from zbackup.model.overview import Overview, OverviewBackup, OverviewDestination, OverviewInstance
 from zbackup.model.record import Record
 from zbackup.model.retention import Retention, Span, Tier
 from zbackup.model.space import DatasetSettings, Space
@@ -69,25 +69,25 @@ def ctx(world: World, monkeypatch: pytest.MonkeyPatch) -> Context:
     return made
 
 
-def shown(*contexts: Context, jobs: Sequence[Remembered] = (), notes: OperatorNotes = NO_NOTES) -> Overview:
+def shown(*contexts: Context, jobs: Sequence[JobState] = (), notes: OperatorNotes = NO_NOTES) -> Overview:
     subjects = [Subject(each, Expected()) for each in contexts]
     return inspect(subjects, "db1", jobs, notes, daemon_runs=True, settings=SETTINGS)
 
 
-def instance(ctx: Context, **more: Any) -> Instance:
+def instance(ctx: Context, **more: Any) -> OverviewInstance:
     (found,) = shown(ctx, **more).instances
     assert not found.problem
     return found
 
 
-def backups(ctx: Context) -> list[Backup]:
+def backups(ctx: Context) -> list[OverviewBackup]:
     return list(instance(ctx).backups)
 
 
 def test_an_instance_is_shown_with_its_newest_backup_and_nothing_is_changed(
     world: World, ctx: Context
 ) -> None:
-    job = Remembered(instance="shop", job="prune", failures=3, failed=world.now, message="busy")
+    job = JobState(instance="shop", job="prune", failures=3, failed=world.now, message="busy")
     before, newest = portrait(world), ctx.catalog().backups[-1]
     seen = shown(ctx, jobs=(job, replace(job, instance="wiki")))
     assert portrait(world) == before
@@ -163,7 +163,7 @@ def test_what_cannot_be_opened_is_shown_as_that(ctx: Context, monkeypatch: pytes
 def test_what_drills_proved_is_on_the_backup_and_in_the_list(world: World, ctx: Context) -> None:
     first, second, _ = ctx.catalog().backups
     for each, why in ((first, ""), (second, "it does not open")):
-        verdict = Verdict(
+        verdict = DrillVerdict(
             backup=each.record.backup, name=each.name, at=world.now, tables=4, unchecked=2, why=why
         )
         write_down(ctx, "", each, verdict)
@@ -194,7 +194,7 @@ def test_a_pause_is_shown_with_its_end_and_its_reason_if_there_is_one(world: Wor
     assert instance(ctx).paused == ""
 
 
-def destination(ctx: Context) -> tuple[Destination, datetime]:
+def destination(ctx: Context) -> tuple[OverviewDestination, datetime]:
     """How it is shown, and when that was looked at."""
     seen = instance(ctx)
     (found,) = seen.destinations

@@ -11,10 +11,10 @@ from tests.fast.world import VAULT, World
 from zbackup.destinations.copies import Copies
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.context import Context
-from zbackup.jobs.journal import Remembered
+from zbackup.jobs.journal import JobState
 from zbackup.jobs.ship.ship import ship
 from zbackup.jobs.watch import received
-from zbackup.jobs.watch.received import Kept, Received, inspect, kept_at
+from zbackup.jobs.watch.received import Received, ReceivedCare, inspect, kept_at
 from zbackup.model.errors import CommandFailed
 from zbackup.model.retention import Retention, Span
 from zbackup.model.shipping import COMMITTED
@@ -36,13 +36,13 @@ def ctx(world: World, monkeypatch: pytest.MonkeyPatch) -> Context:
     return made
 
 
-def look(ctx: Context, *kept: Kept, root: str = VAULT, **more: object) -> Received:
+def look(ctx: Context, *kept: ReceivedCare, root: str = VAULT, **more: object) -> Received:
     return inspect(ctx.zfs, ctx.clock, root, kept, **more)  # type: ignore[arg-type]
 
 
-def care(instance: str = "shop", **more: object) -> Kept:
+def care(instance: str = "shop", **more: object) -> ReceivedCare:
     empty = {"due": (), "jobs": (), "scheduled": False, "max_lag": None}
-    return Kept(instance=instance, destination="vault", **(empty | more))  # type: ignore[arg-type]
+    return ReceivedCare(instance=instance, destination="vault", **(empty | more))  # type: ignore[arg-type]
 
 
 def test_the_backups_of_each_instance_with_their_age(world: World, ctx: Context) -> None:
@@ -81,7 +81,7 @@ def test_one_that_is_of_tomorrow_is_not_newer_than_now(world: World, ctx: Contex
 
 
 def test_how_old_they_may_be_says_who_looks_or_the_configuration(ctx: Context) -> None:
-    def judged(*kept: Kept, most: timedelta | None = None) -> list[str]:
+    def judged(*kept: ReceivedCare, most: timedelta | None = None) -> list[str]:
         return [f.severity for f in look(ctx, *kept, most=most).findings]
 
     assert judged(care(max_lag=HOUR / 2)) == ["critical"]
@@ -112,7 +112,7 @@ def test_the_care_at_a_destination_is_its_own_jobs_and_what_its_rules_want_no_mo
     world: World, ctx: Context
 ) -> None:
     jobs = [
-        Remembered(instance=instance, job=job)
+        JobState(instance=instance, job=job)
         for instance in ("shop", "wiki")
         for job in ("prune", "prune:vault", "verify:vault", "verify:offsite", "snapshot")
     ]

@@ -22,7 +22,7 @@ from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable, Refused
 from zbackup.model.log import Transaction
 from zbackup.model.moment import Moment
-from zbackup.model.recovery import Files, Recovered, ReplayRange
+from zbackup.model.recovery import Recovered, RecoveryFiles, ReplayRange
 from zbackup.model.target import BeforeTransaction
 from zbackup.model.transaction_name import Gtid
 from zbackup.model.unreplayable import Unreplayable
@@ -328,7 +328,7 @@ def test_the_next_log_is_read_where_one_proves_not_to_lead_on(
     tried: list[str] = []
 
     def leads_on_later(
-        recovery: FakeRecovery, base: Files, log: Files, *rest: Any, **options: Any
+        recovery: FakeRecovery, base: RecoveryFiles, log: RecoveryFiles, *rest: Any, **options: Any
     ) -> Recovered:
         tried.append(str(log.where.path(DATA)))
         if len(tried) == 1:

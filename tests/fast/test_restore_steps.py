@@ -28,7 +28,7 @@ from zbackup.jobs.restore.foreign_source import FOREIGN
 from zbackup.jobs.restore.local_source import LOCAL
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import plan_restore, restore
-from zbackup.jobs.restore.source import Source
+from zbackup.jobs.restore.source import BackupSource
 from zbackup.jobs.ship.ship import ship
 from zbackup.model.errors import CommandFailed, NotResumable, Refused, Taken, UsageError, VerificationFailed
 from zbackup.model.log import ClusterTime
@@ -86,7 +86,7 @@ def is_locked(file: Path) -> bool:
     return False
 
 
-Asked = Callable[[Context, Moment], tuple[RestoreTarget, Source]]
+Asked = Callable[[Context, Moment], tuple[RestoreTarget, BackupSource]]
 
 
 @pytest.mark.parametrize(

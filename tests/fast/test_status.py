@@ -23,7 +23,7 @@ from zbackup.jobs.clones.lifecycle import destroy, start, stop, working_on
 from zbackup.jobs.context import Context
 from zbackup.jobs.dev_clones.create import CreateOptions, create
 from zbackup.jobs.drills.verdicts import write_down
-from zbackup.jobs.journal import Remembered
+from zbackup.jobs.journal import JobState
 from zbackup.jobs.restore.local_source import LOCAL
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import restore
@@ -31,11 +31,11 @@ from zbackup.jobs.watch import root_helper
 from zbackup.jobs.watch import status as room
 from zbackup.jobs.watch.check import check
 from zbackup.jobs.watch.root_helper import obey, obey_drill
-from zbackup.jobs.watch.status import Status, inspect, lost_of, written_a_day, written_by_dataset
+from zbackup.jobs.watch.status import InstanceStatus, inspect, lost_of, written_a_day, written_by_dataset
 from zbackup.jobs.watch.window import window
 from zbackup.model.clock_reading import Reading
 from zbackup.model.cron import Cron
-from zbackup.model.drill import Verdict
+from zbackup.model.drill import DrillVerdict
 from zbackup.model.errors import DatabaseError, Refused, ZbackupError
 from zbackup.model.log_entry import LogFilter
 from zbackup.model.operator_notes import OperatorNotes, Pause
@@ -62,11 +62,11 @@ def ctx(world: World, monkeypatch: pytest.MonkeyPatch) -> Context:
     return made
 
 
-def look(ctx: Context, *jobs: Remembered, expected: Expected | None = None, **more: Any) -> Status:
+def look(ctx: Context, *jobs: JobState, expected: Expected | None = None, **more: Any) -> InstanceStatus:
     return inspect(ctx, expected or Expected(), jobs, daemon_runs=True, **more)
 
 
-def said(found: Status) -> dict[str, str]:
+def said(found: InstanceStatus) -> dict[str, str]:
     return {f.subject: f.text for f in found.findings}
 
 
@@ -94,7 +94,7 @@ def test_it_is_of_this_instance_alone(world: World, ctx: Context) -> None:
     unfinished(ctx, "theirs", kind="dev", state="ready", instance="wiki")
     unfinished(ctx, "stopped", kind="dev", state="ready")
     mine, theirs = (
-        Remembered(instance=name, job="snapshot", failures=3, message="no") for name in ("shop", "wiki")
+        JobState(instance=name, job="snapshot", failures=3, message="no") for name in ("shop", "wiki")
     )
     before = portrait(world)
     found = look(ctx, mine, theirs)
@@ -146,7 +146,7 @@ def test_what_ends_when_the_promise_begins_is_not_missed(
 
 def test_a_drill_that_failed_is_told_with_its_reason(ctx: Context) -> None:
     newest = ctx.catalog().backups[-1]
-    failed = Verdict(
+    failed = DrillVerdict(
         backup=newest.record.backup, name=newest.name, at=ctx.clock.now(), why="it does not open"
     )
     hourly = Expected(drills=(("", 3600.0),))
@@ -308,9 +308,11 @@ def test_of_a_drill_that_ended_badly_the_helper_says_failed_only_where_it_was_pr
 ) -> None:
     """It may have passed, and its server does not end."""
     newest = ctx.catalog().backups[-1]
-    bad = Verdict(backup=newest.record.backup, name=newest.name, at=ctx.clock.now(), why="it does not open")
+    bad = DrillVerdict(
+        backup=newest.record.backup, name=newest.name, at=ctx.clock.now(), why="it does not open"
+    )
 
-    def ask(*verdicts: Verdict) -> Any:
+    def ask(*verdicts: DrillVerdict) -> Any:
         def make(*_: object) -> None:
             for each in verdicts:
                 write_down(ctx, "", newest, each)

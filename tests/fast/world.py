@@ -29,7 +29,7 @@ from zbackup.model.progress import Silent
 from zbackup.model.proof import Sight
 from zbackup.model.retention import EMPTY, Retention
 from zbackup.model.shipping import hold_tag
-from zbackup.model.switch import Service
+from zbackup.model.switch import ServiceCommands
 from zbackup.proc.pipeline import Command, Meter
 from zbackup.zfs.datasets import Zfs
 from zbackup.zfs.stream_content import Content
@@ -289,7 +289,7 @@ class World:
             log_search=recovery,
             clock=Clock(self),
             progress=Noting(self.notes),
-            service=Service(stop=("service", "stop"), start=("service", "start"), limit=10.0),
+            service=ServiceCommands(stop=("service", "stop"), start=("service", "start"), limit=10.0),
         )
         return replace(made, **changes)
 

@@ -61,8 +61,10 @@ def test_no_prune_gets_between_the_plan_and_the_clones(house: House) -> None:
 
 def test_a_refused_login_is_final_after_a_while(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """The init file made another account than ours, as a policy for passwords may have it."""
-    right = accounts.Account.creation
-    monkeypatch.setattr(accounts.Account, "creation", lambda self: right(replace(self, password="other")))
+    right = accounts.TemporaryAccount.creation
+    monkeypatch.setattr(
+        accounts.TemporaryAccount, "creation", lambda self: right(replace(self, password="other"))
+    )
     monkeypatch.setattr(clone_server, "REFUSED_LIMIT_S", 2.0)
     before = house.listing()
     with pytest.raises(DatabaseError) as failure:

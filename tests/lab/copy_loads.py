@@ -7,7 +7,7 @@ import pytest
 from tests.lab.copy_rig import Rig, cut_at, places
 from tests.lab.repeats import step
 from zbackup.engines.mysql.production import brake, statements
-from zbackup.engines.mysql.production.tables import Table
+from zbackup.engines.mysql.production.tables import ServerTable
 from zbackup.engines.mysql.server.connection import RowConnection, StatementFailed
 from zbackup.features.copyback.mysql import load_lacking, load_rows, made_lines, session
 from zbackup.model.errors import DatabaseError
@@ -147,7 +147,7 @@ class TestLoads:
         monkeypatch.setattr(made_lines, "LINES_AT_MOST", 2)
         lines, asked = made_lines.lines, []
 
-        def slow(table: Table, condition: bytes) -> bytes:
+        def slow(table: ServerTable, condition: bytes) -> bytes:
             asked.append(condition)
             return lines(table, condition) if len(asked) == 1 else b"SELECT SLEEP(3600)"
 

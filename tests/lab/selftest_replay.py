@@ -25,13 +25,13 @@ from tests.lab.repeats import some
 from tests.lab.servers.templates import DAEMON
 from tests.unit.engines.mysql.applying import Notes
 from zbackup.config.lock import Lock
-from zbackup.config.recovery import Recovery as RecoveryTable
+from zbackup.config.recovery import RecoverySettings as RecoveryTable
 from zbackup.engines.mysql.recovery.log_reader import MysqlLogReader
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import Refused
 from zbackup.model.record import Record
-from zbackup.model.recovery import Files, Recovered, ReplayRange, Serving, process_note
+from zbackup.model.recovery import Recovered, RecoveryFiles, ReplayRange, Serving, process_note
 from zbackup.model.relocation import Relocation
 from zbackup.model.target import WholeLog
 
@@ -105,13 +105,13 @@ class World:
         files = [BackupFiles(record, self._where(copy)) for record, copy in (base, log)]
         return MysqlLogReader(flavor=base[0].engine).examine(files[0], files[1], END)
 
-    def _clone(self, backup: Backup) -> Files:
+    def _clone(self, backup: Backup) -> RecoveryFiles:
         record, copy = backup
         self.count += 1
         home = self.home / f"clone{self.count}"
         subprocess.run(["cp", "-a", str(copy), str(home)], check=True)
         run = self.home / f"r{self.count}"
-        return Files(record=record, where=self._where(home), home=home, run=run, hide=())
+        return RecoveryFiles(record=record, where=self._where(home), home=home, run=run, hide=())
 
     def _where(self, copy: Path) -> Relocation:
         return Relocation(((str(self.datadir), str(copy)),))

@@ -11,7 +11,7 @@ from tests.lab.servers.templates import DAEMON
 from tests.lab.trusted import trusted
 from zbackup.clock import SystemClock
 from zbackup.config.lock import Lock
-from zbackup.config.recovery import Recovery as RecoveryTable
+from zbackup.config.recovery import RecoverySettings as RecoveryTable
 from zbackup.engines.mysql.engine import MysqlEngine
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.recovery.log_reader import MysqlLogReader

@@ -26,7 +26,7 @@ from zbackup.model.begin_record import RECORD
 from zbackup.model.errors import CommandFailed, NotResumable
 from zbackup.proc.pipeline import Command, Meter, local, writing
 from zbackup.zfs.resume_token import resume_point
-from zbackup.zfs.resumed_stream import Pieces, beginning, resumed
+from zbackup.zfs.resumed_stream import StreamPieces, beginning, resumed
 from zbackup.zfs.streams import ZfsStreams, receive_argv
 
 CUTS = 3
@@ -140,8 +140,8 @@ class Troubled:
         if token:
             whole = b"".join(bytes(some) for some in self.session.stream(_stream_of(step), meter))
             point = resume_point(token)
-            begin = beginning(Pieces(iter((memoryview(whole),))))
-            other = b"".join(resumed(begin, point, Pieces(iter((memoryview(whole)[len(begin) :],)))))
+            begin = beginning(StreamPieces(iter((memoryview(whole),))))
+            other = b"".join(resumed(begin, point, StreamPieces(iter((memoryview(whole)[len(begin) :],)))))
             place = other.rindex(struct.pack("=Q", point.offset), 0, RECORD + 200)
             with writing(receiver) as write:
                 write(other[:place] + struct.pack("=Q", point.offset + 8) + other[place + 8 :])

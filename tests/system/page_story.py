@@ -18,10 +18,10 @@ from tests.system.forked import Begun, shared
 from tests.system.house import House, wait_until
 from zbackup.model.errors import Refused
 from zbackup.proc.helper_socket import ask
-from zbackup.web.guard import Access, Guard
+from zbackup.web.guard import RequestGuard, WebAccess
 from zbackup.web.pages import build
 from zbackup.web.sessions import Sessions
-from zbackup.web.source import Kept, SocketSource
+from zbackup.web.source import SharedSource, SocketSource
 
 ORIGIN = "http://127.0.0.1:8420"
 STRANGER = 65534
@@ -58,9 +58,13 @@ class Page:
     """A browser that is logged in, at a page that asks at these sockets."""
 
     def __init__(self, reader: Path, cloner: Path) -> None:
-        access = Access(hosts=frozenset(("127.0.0.1:8420",)), origins=frozenset((ORIGIN,)))
+        access = WebAccess(hosts=frozenset(("127.0.0.1:8420",)), origins=frozenset((ORIGIN,)))
         sessions = Sessions()
-        app = build(Kept(SocketSource(reader, cloner)), Guard(access, sessions), lambda: datetime.now(UTC))
+        app = build(
+            SharedSource(SocketSource(reader, cloner)),
+            RequestGuard(access, sessions),
+            lambda: datetime.now(UTC),
+        )
         self.browser = TestClient(app, base_url=ORIGIN, follow_redirects=False)
         self.browser.post("/login", data={"link": sessions.new_link()}, headers={"Origin": ORIGIN})
 

@@ -29,7 +29,9 @@ def in_json() -> dict[str, Any]:
     """By command, as it is printed."""
     from zbackup.cli.output import plain
 
-    done, nothing = (archive._Turn(CONTEXT, DESTINATION, each) for each in (ROUND, replace(ROUND, end=None)))
+    done, nothing = (
+        archive._ArchiveTurn(CONTEXT, DESTINATION, each) for each in (ROUND, replace(ROUND, end=None))
+    )
     return {
         "archive": plain([archive._shape(done), archive._shape(nothing)]),
         "archive status": plain([archive._state_shape(CONTEXT, each) for each in (STATE, "cloud")]),

@@ -20,39 +20,39 @@ from zbackup.jobs.clones.lifecycle import CloneStatus
 from zbackup.jobs.context import Context
 from zbackup.jobs.drills.drill import DrillReport
 from zbackup.jobs.drills.verdicts import Drilled
-from zbackup.jobs.journal import Remembered
+from zbackup.jobs.journal import JobState
 from zbackup.jobs.restore.make_plan import RestorePlan
 from zbackup.jobs.restore.restore import RestoreReport
 from zbackup.jobs.ship.lag import Shipped
 from zbackup.jobs.ship.stale_holds import Stale
 from zbackup.jobs.ship.verify_at import ReadBack, VerifyReport
-from zbackup.jobs.watch.received import Kept as KeptThere
 from zbackup.jobs.watch.received import Lot, Received
+from zbackup.jobs.watch.received import ReceivedCare as KeptThere
 from zbackup.jobs.watch.received_log import ArchivedLot
-from zbackup.jobs.watch.status import Status
+from zbackup.jobs.watch.status import InstanceStatus
 from zbackup.jobs.watch.window import WindowReport
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
-from zbackup.model.drill import Verdict
+from zbackup.model.drill import DrillVerdict
 from zbackup.model.finding import Finding
 from zbackup.model.log import Transaction
 from zbackup.model.moment import parse_moment
 from zbackup.model.progress import Phase
 from zbackup.model.record import Record
-from zbackup.model.recovery import Checked, LeftOut, Recovered, ReplayRange
+from zbackup.model.recovery import CheckedTables, LeftOut, Recovered, ReplayRange
 from zbackup.model.retention import Retention, Span, Tier
 from zbackup.model.shipped import arrived_of
 from zbackup.model.snapshot import Snapshot
 from zbackup.model.space import Pool, Space
 from zbackup.model.target import Time
 from zbackup.plan.recovery.window import Gap, Range, RecoveryWindow, Window
-from zbackup.plan.retention.retention import Kept, RetentionPlan
+from zbackup.plan.retention.retention import KeptBackup, RetentionPlan
 from zbackup.plan.retention.tier_space import TierSpace
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
 
-VERDICT = Verdict(
+VERDICT = DrillVerdict(
     backup="b",
     name="zbackup-1",
     at=datetime(2024, 5, 1, 6, tzinfo=UTC),
@@ -154,10 +154,10 @@ DEV = dataclasses.replace(
 GIB = 1024**3
 
 
-def a_status(**changes: Any) -> Status:
+def a_status(**changes: Any) -> InstanceStatus:
     pool = Pool(name="tank", size=100 * GIB, free=15 * GIB, fragmentation=1, health="ONLINE")
     low = Finding(severity="warning", subject="space", text="tank has 15% free", why="W.", fix="zfs list")
-    well = Status(
+    well = InstanceStatus(
         instance="shop",
         looked=at(2),
         newest=a_backup(),
@@ -170,11 +170,9 @@ def a_status(**changes: Any) -> Status:
         space=Space(data=40 * GIB, snapshots=GIB, clones=0, available=15 * GIB, pool=pool),
         tiers=(TierSpace("hourly", 2, GIB), TierSpace("to be pruned", 1, 2048)),
         jobs=(
-            Remembered(instance="shop", job="reconcile", last=at(0)),
-            Remembered(
-                instance="shop", job="snapshot", last=at(0), seconds=1.5, next=at(5), why="on schedule"
-            ),
-            Remembered(
+            JobState(instance="shop", job="reconcile", last=at(0)),
+            JobState(instance="shop", job="snapshot", last=at(0), seconds=1.5, next=at(5), why="on schedule"),
+            JobState(
                 instance="shop",
                 job="prune",
                 failures=2,
@@ -213,12 +211,12 @@ WINDOW = WindowReport(
     retention=Place.retention,
     promised=at(1),
     lacking=((at(5), at(9)),),
-    kept=(Kept(a_backup(), ("daily 2024-05-01",)),),
+    kept=(KeptBackup(a_backup(), ("daily 2024-05-01",)),),
     note="",
 )
 PRUNED = PruneReport(
     plan=PrunePlan(
-        retention=RetentionPlan((Kept(a_backup(), ("daily 2024-05-01", "held by me")),), (a_backup(),)),
+        retention=RetentionPlan((KeptBackup(a_backup(), ("daily 2024-05-01", "held by me")),), (a_backup(),)),
         freed=3 * 1024**2,
     ),
     destroyed=(a_backup(),),
@@ -236,10 +234,10 @@ VERIFIED = VerifyReport(
 )
 SOUND = dataclasses.replace(VERIFIED, read=(), problems=())
 DRILLED = DrillReport(
-    restored=REPORT, took=timedelta(seconds=42), verdict=VERDICT, checked=Checked(tables=14)
+    restored=REPORT, took=timedelta(seconds=42), verdict=VERDICT, checked=CheckedTables(tables=14)
 )
 LISTED = (made(1, NOON), made(2, NOON + timedelta(hours=1)))
-PRUNING = Remembered(instance="shop", job="prune:here", last=NOON)
+PRUNING = JobState(instance="shop", job="prune:here", last=NOON)
 RECEIVED = Received(
     root="tank/b",
     looked=NOON + timedelta(hours=2),

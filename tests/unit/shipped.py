@@ -34,7 +34,7 @@ def looked(world: World, *, initial: bool = True) -> ShipPreview:
 
 
 def shape(result: ShipReport | ShipPreview | ZbackupError) -> dict[str, Any]:
-    return ship._shape(ship._Turn(CONTEXT, DESTINATION, result))
+    return ship._shape(ship._ShipTurn(CONTEXT, DESTINATION, result))
 
 
 def diverged() -> World:

@@ -6,7 +6,7 @@ from tests.unit.samples import NOON
 from zbackup.features.switch import command
 from zbackup.features.switch.switch import SwitchPlan, SwitchReport
 from zbackup.model.clone import Clone
-from zbackup.model.switch import Service
+from zbackup.model.switch import ServiceCommands
 
 CLONE = Clone(
     id="i", name="good", instance="shop", engine="mysql", kind="restore", state="switched", created=NOON,
@@ -15,7 +15,9 @@ CLONE = Clone(
 PLAN = SwitchPlan(
     clone=CLONE,
     renames=(("tank/mysql", "tank/mysql-before-1"), ("tank/zbackup/good/0", "tank/mysql")),
-    service=Service(stop=("systemctl", "stop", "--", "a.service"), start=("/bin/start", "my db"), limit=1),
+    service=ServiceCommands(
+        stop=("systemctl", "stop", "--", "a.service"), start=("/bin/start", "my db"), limit=1
+    ),
 )
 REPORT = SwitchReport(
     clone=CLONE,

@@ -4,6 +4,8 @@ import ast
 import re
 from pathlib import Path
 
+from tests.unit.parsed import sources
+
 HOUSE = Path(__file__).parents[2]
 MOST = 800
 
@@ -44,3 +46,21 @@ def test_each_room_says_what_to_read_first() -> None:
         if not first[0] or not (here.is_dir() or here.with_suffix(".py").is_file()):
             missing.append(room)
     assert missing == []
+
+
+def test_a_class_name_stands_once_or_for_one_role_in_both_engines() -> None:
+    places: dict[str, list[str]] = {}
+    for file, source in sources().items():
+        for node in source.body:
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(file)
+    assert len(places) > 700
+    twice = {name: files for name, files in places.items() if len(files) > 1}
+    assert {name: files for name, files in twice.items() if not _of_both_engines(files)} == {}
+
+
+def _of_both_engines(files: list[str]) -> bool:
+    return len(files) == 2 and sorted("mongodb" if "/mongodb/" in f else "mysql" for f in files) == [
+        "mongodb",
+        "mysql",
+    ]

@@ -135,7 +135,7 @@ def _renamed(members: list[str], there: Mapping[str, _Row]) -> dict[str, _Row]:
 
 
 @dataclass(frozen=True, slots=True)
-class Clones:
+class FoundClones:
     """Clones in order of creation, each with its own dataset; and (dataset, problem) of each dataset below
     `root` whose description cannot be read. Such a one is left alone, and so is whatever it may need.
 
@@ -147,7 +147,7 @@ class Clones:
     datasets: frozenset[str] = frozenset()
 
     def problem(self, name: str) -> str:
-        """Tell what is wrong with the clone of this name, and what to do; "" when nothing is."""
+        """What is wrong with the clone of this name, and what to do; "" when nothing is."""
         dataset = f"{self.root}/{name}"
         problem = dict(self.unreadable).get(dataset)
         done = "set it right, or destroy the dataset yourself when no backup is in it"
@@ -169,12 +169,12 @@ def clones(zfs: Zfs, root: str) -> list[tuple[Clone, Dataset]]:
     return list(read_clones(zfs, root).found)
 
 
-def read_clones(zfs: Zfs, root: str) -> Clones:
+def read_clones(zfs: Zfs, root: str) -> FoundClones:
     """All clones below the dataset `root`."""
     try:
         datasets = zfs.filesystems(root)
     except DatasetNotFound:
-        return Clones(root, ())
+        return FoundClones(root, ())
     # Mostly there is none: every instance is looked at every few minutes, and asking ZFS is what that takes.
     properties = zfs.user_properties(root) if len(datasets) > 1 else {}
     found, unreadable = [], []
@@ -185,7 +185,7 @@ def read_clones(zfs: Zfs, root: str) -> Clones:
                 found.append((_clone(root, dataset, text), dataset))
             except ValueError as damaged:
                 unreadable.append((dataset.name, f"its property {PROPERTY} is damaged: {damaged}"))
-    return Clones(
+    return FoundClones(
         root=root,
         found=tuple(sorted(found, key=lambda pair: pair[0].created)),
         unreadable=tuple(unreadable),
@@ -194,7 +194,7 @@ def read_clones(zfs: Zfs, root: str) -> Clones:
 
 
 def _intent(root: str, dataset: Dataset, properties: Mapping[str, Mapping[str, str]]) -> str:
-    """Tell what a dataset was to become that lost its description in a power cut; "" if none was to be made.
+    """What a dataset was to become that lost its description in a power cut; "" if none was to be made.
 
     ZFS makes a file system in one transaction group and sets its properties in the next.
     """

@@ -11,7 +11,7 @@ from zbackup.cli.options import Options
 from zbackup.config.load import load
 from zbackup.jobs.journal import Journal
 from zbackup.jobs.watch.operator_file import with_acknowledgement
-from zbackup.jobs.watch.status import Status, inspect
+from zbackup.jobs.watch.status import InstanceStatus, inspect
 from zbackup.model.errors import NotFound, UsageError
 from zbackup.model.moment import local_text, parse_time_to_come
 from zbackup.model.operator_notes import Acknowledgement
@@ -72,7 +72,7 @@ def command(
     output.emit(options, "acknowledge", data, lambda: said)
 
 
-def _inspected(options: Options, name: str) -> Status:
+def _inspected(options: Options, name: str) -> InstanceStatus:
     """Return the instance's status, without what was acknowledged before."""
     settings = load(options.config)
     with on_one(options, "acknowledge", name) as ctx:

@@ -40,7 +40,7 @@ STATUS = "status"
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
+class _ArchiveTurn:
     """An instance and a destination of its log archive, and what came of it."""
 
     context: Context
@@ -96,7 +96,7 @@ def _chosen(settings: Settings, name: str | None) -> list[Instance]:
 
 
 def _once(options: Options, settings: Settings, chosen: Sequence[Instance], *, take_over: bool) -> None:
-    turns: list[_Turn] = []
+    turns: list[_ArchiveTurn] = []
     with shown(options) as progress:
         for each in chosen:
             logs.bind(job="archive", instance=each.name)
@@ -123,19 +123,19 @@ def _once(options: Options, settings: Settings, chosen: Sequence[Instance], *, t
         raise typer.Exit(NotRecoverable.exit_status)
 
 
-def _attempt(ctx: Context, destination: ShipDestination, *, take_over: bool) -> _Turn:
+def _attempt(ctx: Context, destination: ShipDestination, *, take_over: bool) -> _ArchiveTurn:
     every = ctx.archive.every if ctx.archive else 0.0
     before = read_state(ctx, destination.name)
     try:
         done = archive_once(ctx, destination, take_over=take_over)
     except ZbackupError as failure:
         write_state(ctx, after_failure(before, destination, every, ctx.clock.now(), failure))
-        return _Turn(ctx, destination, failure)
+        return _ArchiveTurn(ctx, destination, failure)
     write_state(ctx, after_round(before, destination, every, done))
-    return _Turn(ctx, destination, done)
+    return _ArchiveTurn(ctx, destination, done)
 
 
-def _line(turn: _Turn, done: Round) -> str:
+def _line(turn: _ArchiveTurn, done: Round) -> str:
     where = f"{turn.context.instance} at {turn.destination.adapter.address}"
     if done.end is None:
         return f"{where}: there is nothing of the log to archive yet"
@@ -146,7 +146,7 @@ def _line(turn: _Turn, done: Round) -> str:
     return f"{where}: archived up to {done.end.end}, {size}{''.join(notes)}"
 
 
-def _shape(turn: _Turn) -> dict[str, Any]:
+def _shape(turn: _ArchiveTurn) -> dict[str, Any]:
     about: dict[str, Any] = {"instance": turn.context.instance, "destination": turn.destination.name}
     if isinstance(turn.result, ZbackupError):
         return about | {"error": output.describe_error(turn.result)}

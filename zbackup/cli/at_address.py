@@ -16,7 +16,7 @@ from zbackup.cli.command_context import Done, Outcomes, Result, in_turn
 from zbackup.cli.options import Options
 from zbackup.cli.private_key import at_address as with_private_keys
 from zbackup.cli.progress import shown
-from zbackup.config.from_address import Access, Wanted, access, require_below, settings_for
+from zbackup.config.from_address import AddressAccess, Wanted, access, require_below, settings_for
 from zbackup.config.settings import Settings
 from zbackup.config.ship import S3Address, Ship, ZfsAddress
 from zbackup.destinations.base import Destination
@@ -117,7 +117,7 @@ class Elsewhere:
     """The options of somebody who has no configuration: how the address is reached, and what is wanted of
     it."""
 
-    reached: Access
+    reached: AddressAccess
     instance: str = ""
     below: str = ""
     server: Path | None = None
@@ -154,7 +154,7 @@ def is_address(origin: str | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class AddressOptions:
     """The options that only an address has a use for."""
 
     key: list[Path] | None
@@ -267,7 +267,7 @@ def _settings(at: InstanceAtAddress, wanted: Elsewhere, base: str) -> tuple[Sett
     )
 
 
-def below(reached: Access, path: str) -> Access:
+def below(reached: AddressAccess, path: str) -> AddressAccess:
     """The same address, at a path below it."""
     if not path or not isinstance(reached.to, ZfsAddress):
         return reached
@@ -275,7 +275,7 @@ def below(reached: Access, path: str) -> Access:
     return dataclasses.replace(reached, to=to)
 
 
-def destination(reached: Access, instance: str) -> Destination:
+def destination(reached: AddressAccess, instance: str) -> Destination:
     """Return the adapter, with what a configuration says that has nothing in it."""
     ship: Ship = reached.ship()
     return app.destination(Settings(instance={}), instance, ship)

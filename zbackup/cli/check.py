@@ -106,7 +106,7 @@ def render(report: CheckReport) -> str:
 
 
 def _titled(name: str) -> str:
-    """Tell what was checked. No instance's name has a space."""
+    """What was checked. No instance's name has a space."""
     return name[0].upper() + name[1:] if " " in name else f"Instance {name}"
 
 

@@ -19,7 +19,7 @@ from zbackup.jobs.dev_clones.mongodb_member import plan_member
 from zbackup.model.errors import UsageError, ZbackupError
 from zbackup.model.moment import Moment, local_text, parse_moment
 from zbackup.plan.clones.lease import end_of
-from zbackup.plan.clones.member_steps import Step
+from zbackup.plan.clones.member_steps import MemberStep
 
 HELP = """Make a dev clone: production's data, writable, with a server of its own.
 
@@ -166,15 +166,15 @@ def _require_none_for_a_member(given: Mapping[str, bool]) -> None:
         )
 
 
-def render_steps(steps: Sequence[Step], instance: str) -> str:
-    """Tell how a member is added to a set from a backup, for people."""
+def render_steps(steps: Sequence[MemberStep], instance: str) -> str:
+    """How a member is added to a set from a backup, for people."""
     lines = [f"Nothing was made. A member joins {instance}'s replica set by the set's own means:"]
     for number, step in enumerate(steps, 1):
         lines += [f"{number}. {step.text}:", *(f"     {command}" for command in step.run)]
     return "\n".join(lines)
 
 
-def steps_shape(steps: Sequence[Step]) -> dict[str, Any]:
+def steps_shape(steps: Sequence[MemberStep]) -> dict[str, Any]:
     return {"steps": [{"text": s.text, "run": list(s.run), "mongosh": s.mongosh} for s in steps]}
 
 
@@ -197,7 +197,7 @@ def _port(text: str) -> int:
 
 
 def _told(options: Options, made: Iterator[CloneStatus]) -> Iterator[CloneStatus]:
-    """Tell of each clone; also, where one fails, of those that were made before it, which are there."""
+    """Of each clone; also, where one fails, of those that were made before it, which are there."""
     done: list[CloneStatus] = []
     try:
         for status in made:
@@ -241,7 +241,7 @@ def render_plan(plan: CreatePlan, ctx: Context) -> str:
 
 
 def render(made: Sequence[CloneStatus], zone: ZoneInfo) -> str:
-    """Tell what was made, for people."""
+    """What was made, for people."""
     return "\n\n".join(_one(status, zone) for status in made)
 
 

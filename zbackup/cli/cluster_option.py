@@ -22,7 +22,7 @@ Name = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class ClusterWish:
     """The wish: a moment or a cluster time, from this host or from a destination, which is read with these
     private keys."""
 

@@ -18,7 +18,7 @@ _RANGE, _MISSING = re.compile("#+"), re.compile("x+")
 
 
 def wanted() -> bool:
-    """Tell whether stdout is a terminal that shows colours, and NO_COLOR (no-color.org) is not set."""
+    """Whether stdout is a terminal that shows colours, and NO_COLOR (no-color.org) is not set."""
     terminal = os.environ.get("TERM", "dumb") not in ("", "dumb")
     return sys.stdout.isatty() and terminal and not os.environ.get("NO_COLOR")
 

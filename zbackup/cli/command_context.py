@@ -194,7 +194,7 @@ def conclude(
         output.print_error(each.error, as_json=False, about=each.instance)
     if cut is not None:
         if options.json:
-            raise output.Told(cut) from cut
+            raise output.AlreadyPrinted(cut) from cut
         raise cut
     if failed:
         raise typer.Exit(failed[0].error.exit_status)

@@ -39,7 +39,7 @@ def clones(incomplete: str) -> list[str]:
 
 
 def kinds(incomplete: str) -> list[str]:
-    """Tell what can be done to a table."""
+    """What can be done to a table."""
     return [kind for kind in KINDS if kind.startswith(incomplete)]
 
 

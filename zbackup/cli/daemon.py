@@ -25,12 +25,12 @@ FLUSH_S = 2.0
 
 def command(options: Options) -> None:
     # The scheduler and the metrics are a tenth of what starting any command would take.
-    from zbackup.daemon.service import Service
+    from zbackup.daemon.service import DaemonService
 
     sink = Sink(sys.stderr.fileno())
     logs.set_up(debug=options.debug, log_format=options.log_format, events=not options.quiet, sink=sink)
     try:
-        Service(lambda: load(options.config), before_exit=lambda: sink.flush(FLUSH_S)).run()
+        DaemonService(lambda: load(options.config), before_exit=lambda: sink.flush(FLUSH_S)).run()
     except KeyboardInterrupt:
         log.info("daemon.stopped", why="told to while it was starting")
     finally:

@@ -8,7 +8,7 @@ from zbackup.cli.output import plain
 from zbackup.jobs.clones.lifecycle import CloneStatus
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
-from zbackup.model.drill import Verdict
+from zbackup.model.drill import DrillVerdict
 from zbackup.model.finding import Finding
 from zbackup.model.log import Transaction
 from zbackup.model.operator_notes import Acknowledgement, Problem
@@ -72,7 +72,7 @@ def backup(subject: Backup) -> dict[str, Any]:
     return {key: plain(value) for key, value in values.items()}
 
 
-def verdict(subject: Verdict | None) -> dict[str, Any] | None:
+def verdict(subject: DrillVerdict | None) -> dict[str, Any] | None:
     if subject is None:
         return None
     values = {

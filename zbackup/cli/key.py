@@ -9,7 +9,7 @@ import typer
 from zbackup import app
 from zbackup.cli import at_address, tables
 from zbackup.cli import private_key as private_key_option
-from zbackup.cli.at_address import Given, Rebuilt, all_at, require_address
+from zbackup.cli.at_address import AddressOptions, Rebuilt, all_at, require_address
 from zbackup.cli.command_context import At, Done, OneInstance, conclude, on_each
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit
@@ -69,7 +69,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
             "name the bucket: --at DESTINATION or --from ADDRESS; to make a key pair: --new FILE"
         )
     require_address(origin)
-    elsewhere = Given(
+    elsewhere = AddressOptions(
         key=key, endpoint=endpoint, identity=None, known_hosts=None, sudo=False, instance=named_instance
     ).of(origin, instance, options, private_keys=private_key or ())
     if elsewhere:

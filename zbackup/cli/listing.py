@@ -10,7 +10,7 @@ import typer
 from zbackup import app
 from zbackup.catalog.local import Catalog
 from zbackup.cli import at_address, json_shapes, prose, tables
-from zbackup.cli.at_address import Given, Rebuilt, all_at
+from zbackup.cli.at_address import AddressOptions, Rebuilt, all_at
 from zbackup.cli.command_context import AnyInstance, At, Done, conclude, on_each
 from zbackup.cli.options import Options
 from zbackup.cli.output import plain
@@ -22,7 +22,7 @@ from zbackup.jobs.restore.foreign_source import foreign_snapshots
 from zbackup.jobs.watch.window import as_they_are, inspect, inspect_destination
 from zbackup.model.backup import Backup
 from zbackup.model.command_line import command_line
-from zbackup.model.drill import Verdict
+from zbackup.model.drill import DrillVerdict
 from zbackup.model.errors import UsageError
 from zbackup.model.foreign import Foreign
 from zbackup.model.moment import local_text
@@ -71,7 +71,7 @@ class Listing:
     catalog: Catalog
     window: Window | None
     as_they_are: tuple[Backup, ...] = ()
-    drills: Mapping[str, Verdict] = field(default_factory=dict)
+    drills: Mapping[str, DrillVerdict] = field(default_factory=dict)
     address: str = ""
     servers: tuple[Backup, ...] = ()
     foreign: tuple[Foreign, ...] | None = None
@@ -104,7 +104,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
 
     if foreign and (at or origin):
         raise UsageError("--foreign is about this host: leave out --at and --from")
-    elsewhere = Given(
+    elsewhere = AddressOptions(
         key=key,
         endpoint=endpoint,
         identity=identity,
@@ -219,7 +219,7 @@ def _foreign_lines(instance: str, found: Sequence[Foreign], zone: ZoneInfo) -> l
 
 
 def _is_plain_log(backup: Backup) -> bool:
-    """Tell whether a restore took it to read the log from, and there is nothing to be said of it."""
+    """Whether a restore took it to read the log from, and there is nothing to be said of it."""
     record = backup.record
     return record.purpose == "log" and backup.complete and backup.finished and not record.stopped_for
 
@@ -256,7 +256,7 @@ def render(instance: str, listing: Listing, zone: ZoneInfo, *, logs: bool = Fals
 
 
 def _reach(instance: str, window: Window, zone: ZoneInfo) -> list[str]:
-    """Tell what can be restored, and nothing that cannot; and where to see why, if the instance is named."""
+    """What can be restored, and nothing that cannot; and where to see why, if the instance is named."""
     comma = "," if window.holes else ""
     lines = [f"Any moment {window.describe(zone, sep=' and')}{comma} can be restored ({zone.key})."]
     if window.gaps and instance:
@@ -273,7 +273,7 @@ def _folded(logs: Sequence[Backup]) -> list[str]:
     return [f"{what}: left out, see zbackup list --logs. Later backups replace them."]
 
 
-def _row(backup: Backup, zone: ZoneInfo, *, opens: bool, drill: Verdict | None) -> list[str]:
+def _row(backup: Backup, zone: ZoneInfo, *, opens: bool, drill: DrillVerdict | None) -> list[str]:
     record = backup.record
     measured = record.lock_wait_ms is not None or record.lock_held_ms is not None
     times = f" ({lock_times(record.lock_wait_ms, record.lock_held_ms)})" if measured else ""
@@ -290,7 +290,7 @@ def _row(backup: Backup, zone: ZoneInfo, *, opens: bool, drill: Verdict | None) 
     ]
 
 
-def _drilled(drill: Verdict, zone: ZoneInfo) -> str:
+def _drilled(drill: DrillVerdict, zone: ZoneInfo) -> str:
     day = f"{drill.at.astimezone(zone):%Y-%m-%d}"
     return f"drill ok {day}" if drill.passed else f"drill FAILED {day}: {drill.why}"
 

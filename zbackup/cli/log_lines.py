@@ -66,7 +66,7 @@ class LogLines:
         return command_line("zbackup", "restore", self._instance, *where, *origin)
 
     def end(self, reads: Sequence[LogRead]) -> Iterator[str]:
-        """Tell what was read, and the command that follows."""
+        """What was read, and the command that follows."""
         size = size_text(sum(read.size for read in reads))
         files = how_many(sum(read.lost is None for read in reads), "file", "files")
         yield f"{how_many(self._count)} of {files} of the log, {size}."
@@ -82,7 +82,7 @@ class LogLines:
 
 
 def gaps(reads: Sequence[LogRead], zone: ZoneInfo) -> str:
-    """Tell of log that is lost from before what is promised, in one sentence."""
+    """Of log that is lost from before what is promised, in one sentence."""
     lost = [read.lost for read in reads if read.lost]
     since = min((each.since for each in lost if each.since), default=None)
     until = local_text(max(each.until for each in lost if each.until), zone)
@@ -127,7 +127,7 @@ def _statement(entry: LogEntry) -> str:
 
 
 def what(entry: LogEntry) -> str:
-    """Tell what it did to which tables, in short."""
+    """What it did to which tables, in short."""
     named = [f"{each.name or '-'} {'+'.join(_told(each.kinds))}".strip() for each in entry.tables]
     if len(named) > MOST_TABLES:
         named = [*named[:MOST_TABLES], f"and {len(named) - MOST_TABLES} more"]
@@ -163,7 +163,7 @@ def entry_shape(entry: LogEntry) -> dict[str, Any]:
 
 
 def read_shape(read: LogRead) -> dict[str, Any]:
-    """Tell what was read of one file, as JSON."""
+    """What was read of one file, as JSON."""
     return {
         "name": read.name,
         "bytes": read.size,

@@ -44,7 +44,7 @@ def bind(**facts: str) -> None:
 
 
 def under_systemd() -> bool:
-    """Tell whether stderr goes to the journal (systemd.exec(5): JOURNAL_STREAM is its device and inode)."""
+    """Whether stderr goes to the journal (systemd.exec(5): JOURNAL_STREAM is its device and inode)."""
     stream = os.environ.get("JOURNAL_STREAM", "")
     try:
         facts = os.fstat(sys.stderr.fileno())

@@ -16,7 +16,15 @@ from zbackup.cli import logs
 from zbackup.cli.command_groups import GroupedCommands
 from zbackup.cli.exit_status_table import table as exit_status_table
 from zbackup.cli.options import FLAGS, VALUED, Options, common_options
-from zbackup.cli.output import INTERRUPTED, Told, defect, describe_end, print_document, print_error, tell
+from zbackup.cli.output import (
+    INTERRUPTED,
+    AlreadyPrinted,
+    defect,
+    describe_end,
+    print_document,
+    print_error,
+    tell,
+)
 from zbackup.model.errors import UsageError, ZbackupError
 from zbackup.model.event_log import log
 from zbackup.model.printable import printable
@@ -97,7 +105,7 @@ def invoke(words: list[str]) -> int:
     debug, as_json = (_given(words, option) for option in ("--debug", "--json"))
     try:
         return _dispatch(words)
-    except Told as told:
+    except AlreadyPrinted as told:
         return _end(told.by, debug=debug, as_json=False)
     except (Exception, KeyboardInterrupt) as end:  # noqa: BLE001  the outermost door: a defect of ours is one line too
         return _end(end, debug=debug, as_json=as_json)
@@ -151,7 +159,7 @@ def _named(words: list[str]) -> str | None:
 
 
 def _usage(failure: typer.TyperException) -> str:
-    """Tell what Typer has against the command line, with where to read how it is done right."""
+    """What Typer has against the command line, with where to read how it is done right."""
     context = getattr(failure, "ctx", None)
     path = context.command_path if context is not None else "zbackup"
     return f"{failure.format_message().rstrip('.')}; see {path} --help"
@@ -178,7 +186,7 @@ def _print_defect(failure: BaseException, *, as_json: bool) -> None:
 
 
 def _given(words: list[str], option: str) -> bool:
-    """Tell whether an option is on the command line, also when that cannot be understood as a whole."""
+    """Whether an option is on the command line, also when that cannot be understood as a whole."""
     return option in (words[: words.index("--")] if "--" in words else words)
 
 

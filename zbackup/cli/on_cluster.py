@@ -8,7 +8,7 @@ from typing import Any
 
 from zbackup import app
 from zbackup.cli import logs, tables
-from zbackup.cli.cluster_option import Wish
+from zbackup.cli.cluster_option import ClusterWish
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit, plain
 from zbackup.cli.private_key import with_private_keys
@@ -16,7 +16,7 @@ from zbackup.cli.progress import shown
 from zbackup.cli.restore_report import Asked, plan_shape, report_shape
 from zbackup.config.load import load
 from zbackup.config.settings import Settings
-from zbackup.jobs.cluster.members import Member, inspect_member
+from zbackup.jobs.cluster.members import ClusterMember, inspect_member
 from zbackup.jobs.cluster.restore import (
     ClusterOptions,
     ClusterPlan,
@@ -59,7 +59,7 @@ def on_members(
 
 def inspect_members(
     contexts: Sequence[Context], origin: str | None, *, there: bool = False, stored: bool = False
-) -> list[Member]:
+) -> list[ClusterMember]:
     """The members, here or at the destination that each of them has under that name."""
     destinations = [app.choose_destination(ctx, origin) if origin else None for ctx in contexts]
     return [
@@ -68,7 +68,9 @@ def inspect_members(
     ]
 
 
-def restore(options: Options, name: str, wish: Wish, choices: ClusterOptions, *, dry_run: bool) -> None:
+def restore(
+    options: Options, name: str, wish: ClusterWish, choices: ClusterOptions, *, dry_run: bool
+) -> None:
     """Restore all members of a cluster to one cluster time."""
     if wish.there and not wish.origin:
         raise UsageError("--run-at-destination needs a destination: --from DESTINATION")
@@ -85,7 +87,7 @@ def restore(options: Options, name: str, wish: Wish, choices: ClusterOptions, *,
         emit(options, "restore", _shape(cluster, report), lambda: _text(cluster, report))
 
 
-def _target(wish: Wish, ctx: Context) -> ClusterTime | None:
+def _target(wish: ClusterWish, ctx: Context) -> ClusterTime | None:
     """The cluster time that is meant; None for the newest. Raise UsageError unless one is named."""
     match (wish.to, wish.to_timestamp):
         case (None, str(text)):
@@ -102,7 +104,7 @@ def _target(wish: Wish, ctx: Context) -> ClusterTime | None:
     )
 
 
-def _asked(member: Member, at: ClusterTime) -> Asked:
+def _asked(member: ClusterMember, at: ClusterTime) -> Asked:
     return Asked(member.name, member.ctx.zone, at)
 
 
@@ -123,7 +125,7 @@ def _shape(cluster: Cluster, report: ClusterReport) -> dict[str, Any]:
     return _common(cluster, report.at) | {"dry_run": False, "configdb": report.configdb, "members": rows}
 
 
-def _headline(cluster: Cluster, at: ClusterTime, member: Member) -> str:
+def _headline(cluster: Cluster, at: ClusterTime, member: ClusterMember) -> str:
     zone = member.ctx.zone
     within = f"{local_text(at.at, zone)} = {utc_text(at.at)}"
     return f"cluster {cluster.name} as of cluster time {at}, within {within}"

@@ -9,7 +9,7 @@ import typer
 from zbackup.config.secret import SecretRef
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.options import RestoreOptions
-from zbackup.jobs.restore.source import Source
+from zbackup.jobs.restore.source import BackupSource
 from zbackup.model import cluster
 from zbackup.model.cluster import Addresses
 from zbackup.model.errors import UsageError
@@ -72,7 +72,11 @@ def wished(
 
 
 def chosen(
-    ctx: Context, target: RestoreTarget, choice: RestoreOptions, source: Source, addresses: Addresses | None
+    ctx: Context,
+    target: RestoreTarget,
+    choice: RestoreOptions,
+    source: BackupSource,
+    addresses: Addresses | None,
 ) -> RestoreOptions:
     """The options with which the member is restored; the same where it is none. Raise as as_member() does."""
     if addresses and isinstance(target, ClusterTime):

@@ -44,7 +44,7 @@ def emit_incomplete(
     if failure is None:
         return emit(options, command, data, text)
     emit(options, command, data, text, beside={"error": describe_error(failure)})
-    raise Told(failure) if options.json else failure
+    raise AlreadyPrinted(failure) if options.json else failure
 
 
 def say(text: str) -> bool:
@@ -109,7 +109,7 @@ def describe_error(error: ZbackupError) -> dict[str, Any]:
 INTERRUPTED = 130
 
 
-class Told(Exception):
+class AlreadyPrinted(Exception):
     """The end of the work, `by`, stands in the JSON document that was printed: there is to be no other."""
 
     def __init__(self, by: BaseException) -> None:

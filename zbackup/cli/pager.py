@@ -44,17 +44,14 @@ class Pager:
         self._notes: list[str] = []
 
     def phase(self, name: str, detail: str = "") -> None:
-        """See Progress."""
         if self._child is None:
             self._progress.phase(name, detail)
 
     def advance(self, done: int, total: int, unit: str = "B") -> None:
-        """See Progress."""
         if self._child is None:
             self._progress.advance(done, total, unit)
 
     def note(self, text: str) -> None:
-        """See Progress."""
         if self._child is None:
             self._progress.note(text)
         else:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from zbackup.config.from_address import Access, named
+from zbackup.config.from_address import AddressAccess, named
 from zbackup.config.secret import SecretRef
 from zbackup.config.settings import Instance
 from zbackup.config.ship import S3Address
@@ -46,7 +46,7 @@ def with_private_keys(instance: Instance, files: Sequence[Path] | None) -> Insta
     return instance.model_copy(update={"ship": tuple(ships)})
 
 
-def at_address(reached: Access, files: Sequence[Path]) -> Access:
+def at_address(reached: AddressAccess, files: Sequence[Path]) -> AddressAccess:
     """The same of an address. Raise UsageError where that is no bucket, ConfigError for what is no key."""
     if not files:
         return reached

@@ -51,7 +51,7 @@ class Lines(Notes):
         self._amount = f", {said}" + (f" ({done / total:.0%})" if total else "")
 
     def line(self) -> str:
-        """Tell how far it is now."""
+        """How far it is now."""
         return f"{self._name}{self._amount}, for {length(self._clock() - self._since)}"
 
     def close(self) -> None:

@@ -185,7 +185,7 @@ def _verdict(plan: PrunePlan) -> str:
 
 
 def _bytes(plan: PrunePlan, what: str) -> str:
-    """Tell what it frees, where ZFS could tell."""
+    """What it frees, where ZFS could tell."""
     return f"{what} {tables.size(plan.freed)}" if plan.freed is not None else ""
 
 

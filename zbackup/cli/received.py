@@ -18,7 +18,7 @@ from zbackup.config.settings import Settings
 from zbackup.config.units import duration
 from zbackup.config.zone import local_zone
 from zbackup.jobs.journal import Journal
-from zbackup.jobs.watch.received import Kept, Lot, Received, inspect, kept_at
+from zbackup.jobs.watch.received import Lot, Received, ReceivedCare, inspect, kept_at
 from zbackup.jobs.watch.received_log import ArchivedLot
 from zbackup.model.errors import NotFound, UsageError
 from zbackup.model.moment import local_text
@@ -88,7 +88,7 @@ def age(text: str) -> timedelta:
 def _configured(options: Options, settings: Settings, most: timedelta | None) -> list[Received]:
     remembered = Journal(settings.daemon.state_dir).read()
     runs = bool(lock_owner(app.daemon_lock(settings)))
-    roots: dict[str, list[Kept]] = {}
+    roots: dict[str, list[ReceivedCare]] = {}
     with shown(options) as progress:
         for instance in settings.instance.values():
             ctx = app.context(settings, instance, progress)
@@ -194,7 +194,7 @@ def _log(lot: ArchivedLot) -> str:
     return f"{lot.files} archived file{'s' * (lot.files != 1)}, {size}, up to {age} ago"
 
 
-def _kept(kept: Kept, zone: ZoneInfo) -> str:
+def _kept(kept: ReceivedCare, zone: ZoneInfo) -> str:
     due = f"{len(kept.due)} due" if kept.due else "none due"
     runs = (f"{job.job} {_last(job.last, zone)}" for job in kept.jobs)
     return "; ".join((f"{kept.instance}: {due}", *runs))

@@ -12,7 +12,7 @@ from zbackup import app
 from zbackup.cli import at_address, cluster_option, on_member
 from zbackup.cli import private_key as private_key_option
 from zbackup.cli import restore_options as given
-from zbackup.cli.at_address import Elsewhere, Given, on_address
+from zbackup.cli.at_address import AddressOptions, Elsewhere, on_address
 from zbackup.cli.command_context import OneInstance, on_one
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit
@@ -40,7 +40,7 @@ from zbackup.jobs.restore.make_plan import RestorePlan
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import RestoreReport, plan_restore, restore
 from zbackup.jobs.restore.skip import without
-from zbackup.jobs.restore.source import Source
+from zbackup.jobs.restore.source import BackupSource
 from zbackup.model.cluster import Addresses
 from zbackup.model.errors import Disproved, UsageError
 from zbackup.model.moment import FORMS
@@ -136,7 +136,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
             *(key, endpoint, identity, known_hosts, sudo, named_instance, below, server),
             *(configdb, shard, cluster_key),
         )
-        asked_for = cluster_option.Wish(
+        asked_for = cluster_option.ClusterWish(
             to=to,
             to_timestamp=to_timestamp,
             origin=origin,
@@ -170,7 +170,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         configdb, shard or (), cluster_key, to_timestamp, (port, read_only, as_replica_set, table)
     )
     program = from_address.named(server) if server else None
-    elsewhere = Given(
+    elsewhere = AddressOptions(
         key=key,
         endpoint=endpoint,
         identity=identity,
@@ -225,7 +225,7 @@ class _Found:
     """A restore to a target that is found by its name."""
 
     ctx: Context
-    source: Source
+    source: BackupSource
     named_target: NamedTarget
     choice: RestoreOptions
     addresses: Addresses | None
@@ -260,7 +260,7 @@ class _Found:
 def _restore_cluster(
     options: Options,
     cluster: str,
-    wish: cluster_option.Wish,
+    wish: cluster_option.ClusterWish,
     given_as: tuple[str, int, bool],
     *,
     dry_run: bool,
@@ -306,7 +306,7 @@ def _context(
 
 def _source(
     ctx: Context, origin: str | None, elsewhere: Elsewhere | None, *, there: bool, foreign: bool
-) -> Source:
+) -> BackupSource:
     if foreign:
         from zbackup.jobs.restore.foreign_source import FOREIGN
 

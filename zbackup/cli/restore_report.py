@@ -150,7 +150,7 @@ def render_plan(asked: Asked, plan: RestorePlan) -> str:
 
 
 def render_report(asked: Asked, report: RestoreReport) -> str:
-    """Tell what was done, and how to reach the result."""
+    """What was done, and how to reach the result."""
     rows = _plan_rows(asked, report.plan) + _replay_rows(report.plan, report.replay, "replayed")
     if not report.plan.as_it_is:
         rows += _end_rows(report.recovered, asked.zone)
@@ -231,7 +231,7 @@ def _replay_rows(plan: RestorePlan, replay: ReplayRange | None, replayed: str) -
 
 
 def _end_rows(end: ReplayRange | Recovered, zone: ZoneInfo) -> list[tuple[str, str]]:
-    """Tell where the replay stops: the last transaction that is in, and the first that is not."""
+    """Where the replay stops: the last transaction that is in, and the first that is not."""
     return [
         ("last applied", _transaction(end.last_applied, zone) or "none: the base is the newest state before"),
         ("first skipped", _transaction(end.first_skipped, zone) or "none: the log ends before"),

@@ -11,7 +11,7 @@ from zbackup.cli.log_lines import in_words
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.find_last_drop import find_last_drop, just_before, searched_for
 from zbackup.jobs.restore.options import RestoreOptions
-from zbackup.jobs.restore.source import LATEST, Source
+from zbackup.jobs.restore.source import LATEST, BackupSource
 from zbackup.model.errors import Declined, UsageError
 from zbackup.model.log import ClusterTime
 from zbackup.model.moment import parse_moment
@@ -49,7 +49,7 @@ NamedTarget = str | ClusterTime | TransactionName | _Backup | _Label | _Foreign 
 
 
 def is_foreign(named: NamedTarget) -> bool:
-    """Tell whether it is a snapshot that others took."""
+    """Whether it is a snapshot that others took."""
     return isinstance(named, _Foreign)
 
 
@@ -66,7 +66,7 @@ class TargetOptions:
     to_label: str | None
 
     def named(self, *, base: str, origin: str | None, skips: bool) -> NamedTarget:
-        """Tell what was named; a moment as text. Raise UsageError unless that is exactly one.
+        """What was named; a moment as text. Raise UsageError unless that is exactly one.
 
         `base` and `origin` are what --base and --from say; `skips`: a transaction is to be left out.
         """
@@ -127,7 +127,7 @@ def proves(ctx: Context, named_target: NamedTarget) -> ProofSubject | None:
 
 def find_target(
     ctx: Context,
-    source: Source,
+    source: BackupSource,
     named_target: NamedTarget,
     choice: RestoreOptions,
     *,
@@ -159,7 +159,7 @@ def find_target(
 
 
 def _before_statement(
-    ctx: Context, source: Source, choice: RestoreOptions, disproved: Collection[str], *, sure: bool
+    ctx: Context, source: BackupSource, choice: RestoreOptions, disproved: Collection[str], *, sure: bool
 ) -> RestoreTarget:
     """Just before the last such statement, which is shown, and asked about unless somebody is `sure`.
 
@@ -233,7 +233,7 @@ def _only(
     to_label: str | None,
     statement: _Statement | None,
 ) -> NamedTarget:
-    """Tell what was named as the target; a moment as text. Raise UsageError unless there is exactly one."""
+    """What was named as the target; a moment as text. Raise UsageError unless there is exactly one."""
     match (to, to_timestamp, before, to_backup, to_label, statement):
         case (str(), None, None, None, None, None):
             return to

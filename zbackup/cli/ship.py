@@ -68,7 +68,7 @@ Destination = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
+class _ShipTurn:
     """An instance and one of its destinations, and what came of it."""
 
     context: Context
@@ -121,7 +121,7 @@ def _all_turns(
     wanted: tuple[str | None, str | None],
     turn: Callable[[Context, ShipDestination], ShipReport | ShipPreview],
     parallel: int,
-) -> list[_Turn]:
+) -> list[_ShipTurn]:
     """One instance's destinations come one after the other; `parallel` instances at a time."""
     instance, destination = wanted
     chosen = app.choose(settings, instance)
@@ -129,7 +129,7 @@ def _all_turns(
     if not any(labels for _, labels in named):
         raise NotFound(_nowhere([i.name for i in chosen], destination))
 
-    def of_instance(progress: Progress, number: int) -> list[_Turn]:
+    def of_instance(progress: Progress, number: int) -> list[_ShipTurn]:
         one, labels = named[number]
         logs.bind(job="ship", instance=one.name)
         context = app.context(settings, one, progress)
@@ -160,14 +160,14 @@ def _attempt(
     ctx: Context,
     destination: ShipDestination,
     turn: Callable[[Context, ShipDestination], ShipReport | ShipPreview],
-) -> _Turn:
+) -> _ShipTurn:
     try:
-        return _Turn(ctx, destination, turn(ctx, destination))
+        return _ShipTurn(ctx, destination, turn(ctx, destination))
     except ZbackupError as failure:
-        return _Turn(ctx, destination, failure)
+        return _ShipTurn(ctx, destination, failure)
 
 
-def _print(options: Options, turns: Sequence[_Turn]) -> None:
+def _print(options: Options, turns: Sequence[_ShipTurn]) -> None:
     if options.json:
         output.emit(options, "ship", [_shape(t) for t in turns], str)
         return
@@ -176,7 +176,7 @@ def _print(options: Options, turns: Sequence[_Turn]) -> None:
             output.say("\n".join(_lines(turn.context, turn.result)))
 
 
-def _shape(turn: _Turn) -> dict[str, Any]:
+def _shape(turn: _ShipTurn) -> dict[str, Any]:
     about = {"instance": turn.context.instance, "destination": turn.destination.name}
     about["place"] = turn.destination.adapter.address
     match turn.result:

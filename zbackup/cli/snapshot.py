@@ -82,7 +82,7 @@ def command(
 
 
 def wishes(label: str, keep: str, *, by_hand: bool) -> SnapshotOptions:
-    """Tell what the options of the command line ask for. Raise UsageError."""
+    """What the options of the command line ask for. Raise UsageError."""
     if label and not _LABEL.fullmatch(label):
         raise UsageError(f'"{label}" is no label: write up to 64 letters, digits, dots, - and _')
     if not keep:
@@ -134,7 +134,7 @@ def kept(record: Record, zone: ZoneInfo) -> list[str]:
 
 
 def lock_times(wait_ms: int | None, held_ms: int | None) -> str:
-    """Tell how long a lock was waited for and held, as far as it is known."""
+    """How long a lock was waited for and held, as far as it is known."""
     times = (("waited", wait_ms), ("held", held_ms))
     return (
         ", ".join(f"{what} {tables.length(ms / 1000)}" for what, ms in times if ms is not None)

@@ -19,9 +19,9 @@ from zbackup.config.units import duration
 from zbackup.jobs.archive.state import ArchiveState
 from zbackup.jobs.context import Context
 from zbackup.jobs.drills.verdicts import Drilled
-from zbackup.jobs.journal import Journal, Remembered
+from zbackup.jobs.journal import JobState, Journal
 from zbackup.jobs.ship.lag import Shipped
-from zbackup.jobs.watch.status import Status, inspect
+from zbackup.jobs.watch.status import InstanceStatus, inspect
 from zbackup.model.errors import DatasetNotFound, NotFound, UsageError
 from zbackup.model.finding import Finding
 from zbackup.model.moment import local_text
@@ -92,13 +92,13 @@ def _seconds(text: str) -> float:
         raise UsageError(f'"{text}" is no length of time: write "26h", "90m" or "2d"') from None
 
 
-def _inspected(options: Options, instance: str | None, most: float | None) -> Outcomes[Status]:
+def _inspected(options: Options, instance: str | None, most: float | None) -> Outcomes[InstanceStatus]:
     settings = load(options.config)
     notes = app.operator_file(settings).read()
     remembered = Journal(settings.daemon.state_dir).read()
     runs = bool(lock_owner(app.daemon_lock(settings)))
 
-    def action(ctx: Context) -> Status:
+    def action(ctx: Context) -> InstanceStatus:
         expected = app.expected(settings, settings.instance[ctx.instance], ctx.clock.now())
         expected = replace(expected, max_age=most) if most is not None else expected
         try:
@@ -111,7 +111,7 @@ def _inspected(options: Options, instance: str | None, most: float | None) -> Ou
     return on_each(options, "status", instance, action)
 
 
-def _shape(done: Done[Status]) -> dict[str, Any]:
+def _shape(done: Done[InstanceStatus]) -> dict[str, Any]:
     status = done.result
     record = status.newest.record if status.newest else None
     return {
@@ -148,7 +148,7 @@ def _shape(done: Done[Status]) -> dict[str, Any]:
     }
 
 
-def _job_shape(job: Remembered) -> dict[str, Any]:
+def _job_shape(job: JobState) -> dict[str, Any]:
     shape: dict[str, Any] = output.plain(job)
     return {key: value for key, value in shape.items() if key != "instance"}
 
@@ -184,11 +184,11 @@ def _drill_shape(each: Drilled) -> dict[str, Any]:
     }
 
 
-def _text(found: list[Done[Status]]) -> str:
+def _text(found: list[Done[InstanceStatus]]) -> str:
     return prose.fold("\n\n".join(render(done.result, done.context.zone) for done in found))
 
 
-def render(status: Status, zone: ZoneInfo) -> str:
+def render(status: InstanceStatus, zone: ZoneInfo) -> str:
     """One instance for people."""
     rows = [
         ("newest snapshot", _newest(status, zone)),
@@ -210,7 +210,7 @@ def render(status: Status, zone: ZoneInfo) -> str:
 
 
 def findings(found: tuple[Finding, ...]) -> list[str]:
-    """Tell what was found, a line each, with why it matters and what to do below it."""
+    """What was found, a line each, with why it matters and what to do below it."""
     lines = []
     for finding in found:
         lines.append(f"  {finding.severity}: {finding.subject}: {finding.text}")
@@ -228,7 +228,7 @@ def _archived(each: ArchiveState, now: datetime) -> str:
     )
 
 
-def _newest(status: Status, zone: ZoneInfo) -> str:
+def _newest(status: InstanceStatus, zone: ZoneInfo) -> str:
     if status.newest is None:
         return "none"
     record = status.newest.record
@@ -249,7 +249,7 @@ def _drill_name(each: Drilled) -> str:
     return f"drill at {each.destination}" if each.destination else "drill"
 
 
-def _drilled(each: Drilled, status: Status, zone: ZoneInfo) -> str:
+def _drilled(each: Drilled, status: InstanceStatus, zone: ZoneInfo) -> str:
     last = each.last
     if last is None:
         return "none yet"
@@ -259,7 +259,7 @@ def _drilled(each: Drilled, status: Status, zone: ZoneInfo) -> str:
     return f"FAILED {_ago(status.looked - last.at)}: {last.name}: {last.why}{before}"
 
 
-def _window(status: Status, zone: ZoneInfo) -> str:
+def _window(status: InstanceStatus, zone: ZoneInfo) -> str:
     if status.window:
         return status.window.describe(zone)
     if not status.as_they_are:
@@ -268,13 +268,13 @@ def _window(status: Status, zone: ZoneInfo) -> str:
     return f"{count} backups as they are" if count > 1 else "1 backup as it is"
 
 
-def _planned(job: Remembered) -> bool:
+def _planned(job: JobState) -> bool:
     """Jobs that people schedule; the daemon's own looks only when they fail."""
     kind, _ = parted(job.job)
     return kind in ("snapshot", "prune", "ship", "verify", "drill") or job.failures > 0
 
 
-def _next(job: Remembered, status: Status, zone: ZoneInfo) -> str:
+def _next(job: JobState, status: InstanceStatus, zone: ZoneInfo) -> str:
     if not status.daemon_runs:
         return "never: no daemon runs"
     if job.next is None:
@@ -285,7 +285,7 @@ def _next(job: Remembered, status: Status, zone: ZoneInfo) -> str:
     return f"in {tables.length(left.total_seconds())}, {_clock(job.next, zone)} ({job.why})"
 
 
-def _last(job: Remembered, zone: ZoneInfo) -> str:
+def _last(job: JobState, zone: ZoneInfo) -> str:
     if job.failures:
         times = f"{job.failures} time{'s' * (job.failures != 1)}"
         return f"failed {times}, last {_clock(job.failed, zone)}: {job.message}"
@@ -297,7 +297,7 @@ def _clock(moment: datetime | None, zone: ZoneInfo) -> str:
     return local_text(moment.replace(microsecond=0), zone) if moment else "-"
 
 
-def _clones(status: Status) -> str:
+def _clones(status: InstanceStatus) -> str:
     run = f"; running: {', '.join(status.servers)}" if status.servers else ", none of them running"
     return f"{status.clones}{run}"
 
@@ -307,12 +307,12 @@ def _ago(span: timedelta) -> str:
     return f"{tables.length(seconds)} ago" if seconds >= 0 else f"{tables.length(-seconds)} in the future"
 
 
-def _tiers(status: Status) -> str:
+def _tiers(status: InstanceStatus) -> str:
     listed = [f"{t.tier}: {t.backups} ({tables.size(t.used)})" for t in status.tiers]
     return f"{status.backups}" + (f"; {', '.join(listed)}" if listed else "")
 
 
-def _space(status: Status) -> str:
+def _space(status: InstanceStatus) -> str:
     room, size = status.space, tables.size
     parts = (("data", room.data), ("snapshots", room.snapshots), ("clones", room.clones))
     listed = ", ".join(f"{what} {size(amount)}" for what, amount in parts)

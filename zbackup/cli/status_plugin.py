@@ -7,7 +7,7 @@ more lines behind the first one, and an exit status of 0 (OK), 1 (WARNING), 2 (C
 from collections.abc import Callable, Sequence
 
 from zbackup.cli.command_context import Done, Failed
-from zbackup.jobs.watch.status import Status
+from zbackup.jobs.watch.status import InstanceStatus
 from zbackup.model.errors import ZbackupError
 
 WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
@@ -15,7 +15,7 @@ OK, WARNING, CRITICAL, UNKNOWN = range(4)
 LEVELS = {"ok": OK, "advice": OK, "warning": WARNING, "critical": CRITICAL}
 WORST_LAST = (OK, WARNING, UNKNOWN, CRITICAL)
 
-Outcome = Done[Status] | Failed
+Outcome = Done[InstanceStatus] | Failed
 
 
 def answer(inspect: Callable[[], Sequence[Outcome]]) -> tuple[int, str]:
@@ -51,7 +51,7 @@ def _level(outcome: Outcome) -> int:
 
 
 def _wrong(outcome: Outcome) -> list[str]:
-    """Tell what is wrong with it, the worst first."""
+    """What is wrong with it, the worst first."""
     if isinstance(outcome, Failed):
         return [f"{outcome.instance}: {_line(str(outcome.error))}"]
     found = sorted(
@@ -60,7 +60,7 @@ def _wrong(outcome: Outcome) -> list[str]:
     return [f"{outcome.result.instance}: {f.subject}: {_line(f.text)}" for f in found]
 
 
-def _numbers(status: Status) -> list[str]:
+def _numbers(status: InstanceStatus) -> list[str]:
     """Performance data: how old the newest backup and the last drills that passed are, how far each
     destination is behind, what is free."""
     ages = [("age", (status.looked - status.newest.record.taken).total_seconds())] if status.newest else []

@@ -18,7 +18,7 @@ from zbackup.plan.health.promoted import Promoted, give_back, what_happened
 
 if TYPE_CHECKING:
     # Who asks for the version or for help does without pydantic.
-    from zbackup.model.drill import Verdict
+    from zbackup.model.drill import DrillVerdict
 
 GAP = 2
 """Blanks between two columns."""
@@ -76,7 +76,7 @@ def aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
 
 
 def terminal_width() -> int:
-    """Tell how many columns there are for what is printed; PIPE where stdout is no terminal."""
+    """How many columns there are for what is printed; PIPE where stdout is no terminal."""
     if not sys.stdout.isatty():
         return PIPE
     # Only a terminal waits until rich is read.
@@ -162,8 +162,8 @@ def length(seconds: float) -> str:
     return exact_length(seconds)
 
 
-def proven(drill: "Verdict", zone: ZoneInfo) -> str:
-    """Tell what a drill that passed proved of which backup."""
+def proven(drill: "DrillVerdict", zone: ZoneInfo) -> str:
+    """What a drill that passed proved of which backup."""
     steps = [f"{drill.name} opened"]
     if drill.transactions:
         steps.append(f"{how_many(drill.transactions)} replayed")
@@ -175,7 +175,7 @@ def proven(drill: "Verdict", zone: ZoneInfo) -> str:
 
 
 def remedy(fix: str) -> str:
-    """Tell what to do, as a command to run or as a line for the configuration."""
+    """What to do, as a command to run or as a line for the configuration."""
     return f"config.toml: {fix}" if fix.startswith("[") else f"$ {fix}"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from zbackup import app
 from zbackup.cli import at_address, cluster_option, json_shapes, on_cluster, prose, tables
-from zbackup.cli.at_address import Given, Rebuilt, all_at
+from zbackup.cli.at_address import AddressOptions, Rebuilt, all_at
 from zbackup.cli.command_context import AnyInstance, At, Done, conclude, on_each
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit, plain
@@ -34,7 +34,7 @@ zbackup window --cluster shop       what all members of a sharded MongoDB hold
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenWindow:
     """An instance's window; of an address that no configuration names, `address` is that."""
 
     report: WindowReport
@@ -61,12 +61,12 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         _of_cluster(options, cluster, at)
         return
 
-    def inspect(ctx: Context) -> Seen:
-        return Seen(window_at(ctx, app.choose_destination(ctx, at)) if at else window(ctx))
+    def inspect(ctx: Context) -> SeenWindow:
+        return SeenWindow(window_at(ctx, app.choose_destination(ctx, at)) if at else window(ctx))
 
     if at and origin:
         raise UsageError("which destination, --at or --from? Name one")
-    elsewhere = Given(
+    elsewhere = AddressOptions(
         key=key,
         endpoint=endpoint,
         identity=identity,
@@ -83,11 +83,11 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     conclude(options, "window", on_each(options, "window", instance, inspect), shape=_shape, text=_text)
 
 
-def _at_destination(rebuilt: Rebuilt) -> Seen:
+def _at_destination(rebuilt: Rebuilt) -> SeenWindow:
     """The window of what lies at an address. No retention policy is known of it: nothing is promised."""
     report = window_at(rebuilt.context, rebuilt.context.destinations[0])
     trust = report.on_trust.partition(";")[0]
-    return Seen(replace(report, promised=None, lacking=(), on_trust=trust), rebuilt.at.address)
+    return SeenWindow(replace(report, promised=None, lacking=(), on_trust=trust), rebuilt.at.address)
 
 
 def _of_cluster(options: Options, name: str, at: str | None) -> None:
@@ -95,7 +95,8 @@ def _of_cluster(options: Options, name: str, at: str | None) -> None:
     with on_cluster.on_members(options, "window", name) as (cluster, contexts):
         members = on_cluster.inspect_members(contexts, at)
         reports = [
-            Done(c, Seen(window_at(c, app.choose_destination(c, at)) if at else window(c))) for c in contexts
+            Done(c, SeenWindow(window_at(c, app.choose_destination(c, at)) if at else window(c)))
+            for c in contexts
         ]
     facts, zone = facts_of(members), contexts[0].zone
     spans = common(facts)
@@ -119,7 +120,7 @@ def _of_cluster(options: Options, name: str, at: str | None) -> None:
     emit(options, "window", shape, lambda: "\n".join([*lines, "", _text(reports)]))
 
 
-def _shape(done: Done[Seen]) -> dict[str, Any]:
+def _shape(done: Done[SeenWindow]) -> dict[str, Any]:
     report = done.result.report
     return {
         "now": plain(report.now),
@@ -142,7 +143,7 @@ def _shape(done: Done[Seen]) -> dict[str, Any]:
     }
 
 
-def _text(reports: list[Done[Seen]]) -> str:
+def _text(reports: list[Done[SeenWindow]]) -> str:
     shown = ("\n".join(render(d.context, d.result.report, d.result.address)) for d in reports)
     return prose.fold("\n\n".join(shown))
 

@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 from zbackup.config import units
 from zbackup.config.lines import Problem
 from zbackup.config.ship import default_name, parse_address
-from zbackup.config.table import Table
+from zbackup.config.table import SettingsTable
 from zbackup.model.archive import ArchiveRules
 
 LEAST_S, MOST_S = 1.0, 3600.0
@@ -23,7 +23,7 @@ def interval(value: object) -> float:
     return seconds
 
 
-class Archive(Table):
+class Archive(SettingsTable):
     """The log archive: at these destinations the server's log is appended to while it is written."""
 
     to: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(units.some)] = Field(

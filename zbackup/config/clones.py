@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field, StrictInt
 
 from zbackup.config import units
 from zbackup.config.secret import SecretRef, secret_ref
-from zbackup.config.table import Table
+from zbackup.config.table import SettingsTable
 from zbackup.model.cloning import DEFAULTS, OnBoot
 
 _PORTS = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
@@ -31,7 +31,7 @@ def port_range(value: object) -> tuple[int, int]:
     return first, last
 
 
-class Mask(Table):
+class MaskSettings(SettingsTable):
     """One step of masking: either `sql` or `run`."""
 
     sql: Annotated[str, BeforeValidator(lambda v: str(units.absolute_path(v)))] | None = Field(
@@ -40,7 +40,7 @@ class Mask(Table):
     run: Argv | None = Field(default=None, description="a program, or a list of it and its arguments")
 
 
-class Replica(Table):
+class Replica(SettingsTable):
     """The way to production of a clone made with `--as-replica-of` (mysql and mariadb)."""
 
     host: Annotated[str, Field(min_length=1)] = Field(
@@ -53,7 +53,7 @@ class Replica(Table):
     password: Secret = Field(description="where its password is")
 
 
-class ClonePool(Table):
+class ClonePool(SettingsTable):
     """The settings that all instances' dev clones share."""
 
     ports: Annotated[tuple[int, int], BeforeValidator(port_range)] = Field(
@@ -61,7 +61,7 @@ class ClonePool(Table):
     )
 
 
-class Clones(Table):
+class CloneSettings(SettingsTable):
     """The settings of an instance's dev clones (`zbackup clone create`)."""
 
     memory: Memory = Field(default=DEFAULTS.memory, description="buffer pool of a clone's server")
@@ -95,7 +95,7 @@ class Clones(Table):
         description="whether developers get an account that may do everything on their clone; "
         "default: all that a developer needs",
     )
-    mask: tuple[Mask, ...] = Field(
+    mask: tuple[MaskSettings, ...] = Field(
         default=(),
         description='what is done to a clone before others can reach it: a list of { sql = "FILE" } '
         'and { run = ["PROGRAM", "ARGUMENT"] }',

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field
 
 from zbackup.config import units
 from zbackup.config.lines import Path_, Problem
-from zbackup.config.table import Table
+from zbackup.config.table import SettingsTable
 from zbackup.model.cluster import Cluster as ClusterMembers
 
 
@@ -19,7 +19,7 @@ def _names(value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
-class Cluster(Table):
+class ClusterSettings(SettingsTable):
     """A sharded MongoDB, restored to one cluster time with `--cluster NAME`."""
 
     config: Annotated[str, Field(min_length=1)] = Field(

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field, StrictInt
 
 from zbackup.config import units
 from zbackup.config.secret import SecretRef, secret_ref
-from zbackup.config.table import Table
+from zbackup.config.table import SettingsTable
 
 _ADDRESS = re.compile(r"([A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:]+\])(?::(\d{1,5}))?")
 
@@ -29,7 +29,7 @@ def addresses(value: object) -> tuple[tuple[str, int], ...]:
     return tuple(found)
 
 
-class CopyBack(Table):
+class CopyBack(SettingsTable):
     """The account in production that `zbackup copy` writes with, and how gently it does."""
 
     user: Annotated[str, Field(min_length=1)] = Field(

@@ -22,7 +22,7 @@ from zbackup.model.printable import printable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class AddressAccess:
     """An address, and how it is reached.
 
     `keys` are files with the keys of a bucket, the first the newest, and `private_keys` those of what was
@@ -88,7 +88,7 @@ def access(
     identity: Path | None = None,
     known_hosts: Path | None = None,
     sudo: bool = False,
-) -> Access:
+) -> AddressAccess:
     """The address that somebody wrote, with what belongs to it. Raise UsageError for what does not."""
     which = "--from"
     try:
@@ -107,7 +107,7 @@ def access(
         raise UsageError("--key and --endpoint are about a bucket: --from s3://bucket/prefix")
     if not remote and (identity or known_hosts or sudo):
         raise UsageError("--identity, --known-hosts and --sudo are about another host: --from ssh://...")
-    return Access(
+    return AddressAccess(
         to=to,
         keys=tuple(named(path) for path in keys),
         endpoint=endpoint,
@@ -134,7 +134,7 @@ def require_below(name: str) -> str:
     return name
 
 
-def settings_for(wanted: Wanted, reached: Access) -> tuple[Settings, str]:
+def settings_for(wanted: Wanted, reached: AddressAccess) -> tuple[Settings, str]:
     """The settings to restore with, and the file that says the same, but for the private keys: it is for the
     host that is to write.
 
@@ -149,7 +149,7 @@ def settings_for(wanted: Wanted, reached: Access) -> tuple[Settings, str]:
         ) from refused
 
 
-def _text(wanted: Wanted, reached: Access) -> str:
+def _text(wanted: Wanted, reached: AddressAccess) -> str:
     name = wanted.name if instance_name_is_valid(wanted.name) else _toml(wanted.name)
     lines = [
         f"[instance.{name}]",

@@ -86,7 +86,7 @@ def _without_quotes(line: str) -> str:
 
 
 def _said_twice(text: str, number: int, line: str, said: str) -> str:
-    """Tell which key or table there is twice, and where it was first."""
+    """Which key or table there is twice, and where it was first."""
     if not _TWICE.search(said):
         return ""
     lines = text.splitlines()

@@ -68,7 +68,7 @@ def _with_instances(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_misspelled(error: ErrorDetails, all_: list[ErrorDetails]) -> bool:
-    """Tell whether [instance] is missing only because it is there by another name, which is said already."""
+    """Whether [instance] is missing only because it is there by another name, which is said already."""
     unknown = [str(e["loc"][0]) for e in all_ if e["type"] == "extra_forbidden" and len(e["loc"]) == 1]
     missing = error["type"] == "missing" and error["loc"] == ("instance",)
     return missing and bool(get_close_matches("instance", unknown))

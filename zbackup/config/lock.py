@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from zbackup.config import units
-from zbackup.config.table import Table
+from zbackup.config.table import SettingsTable
 
 Seconds = Annotated[float, BeforeValidator(units.duration)]
 WholeSeconds = Annotated[float, BeforeValidator(units.whole_duration)]
@@ -16,7 +16,7 @@ def short_lock(value: object) -> object:
     return {"kind": value} if isinstance(value, str) else value
 
 
-class Lock(Table):
+class Lock(SettingsTable):
     """The lock that holds the server still while a snapshot is taken. `lock = "KIND"` alone works too."""
 
     kind: Literal["auto", "ftwrl", "backup-stage", "backup-lock", "fsync", "none"] = Field(

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, StrictInt
 from zbackup.config import units
 from zbackup.config.schedule import pause, url
 from zbackup.config.secret import SecretRef, secret_ref
-from zbackup.config.table import Table
+from zbackup.config.table import SettingsTable
 
 # Of RFC 5321 what is in use: Python's writer of mail fails on much of the rest.
 _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
@@ -39,7 +39,7 @@ Address = Annotated[str, BeforeValidator(address)]
 Told = Literal["warning", "critical"]
 
 
-class Webhook(Table):
+class Webhook(SettingsTable):
     """An HTTP address that is told. Several are possible."""
 
     url: Annotated[SecretRef | str, BeforeValidator(url_or_secret)] = Field(
@@ -56,7 +56,7 @@ class Webhook(Table):
     )
 
 
-class Mail(Table):
+class Mail(SettingsTable):
     """Mail by SMTP. Several are possible."""
 
     to: Annotated[tuple[Address, ...], BeforeValidator(addresses)] = Field(description="who is told")
@@ -80,7 +80,7 @@ class Mail(Table):
         return self.port or {"none": 25, "starttls": 587, "tls": 465}[self.encryption]
 
 
-class HealthNotify(Table):
+class HealthNotify(SettingsTable):
     """The recipients of messages about health: each problem of an instance once, and when all is ok again."""
 
     webhook: tuple[Webhook, ...] = Field(

@@ -36,7 +36,7 @@ def _unless_url(key: str) -> str:
 
 
 def explain(error: ErrorDetails, root: type[BaseModel]) -> str:
-    """Tell what stands behind the key path: expected, got, did you mean."""
+    """What stands behind the key path: expected, got, did you mean."""
     path, context = error["loc"], error.get("ctx", {})
     kind = error["type"]
     if kind == "extra_forbidden":
@@ -55,7 +55,7 @@ def explain(error: ErrorDetails, root: type[BaseModel]) -> str:
 
 
 def _may_be_secret(path: Path_, root: type[BaseModel]) -> bool:
-    """Tell whether what stands there may be a secret, written where a reference to one belongs."""
+    """Whether what stands there may be a secret, written where a reference to one belongs."""
     if _SECRET & set(path):
         return True
     tables = ((_model_at(path[:n], root), str(path[n])) for n in range(len(path)))
@@ -83,7 +83,7 @@ def _expected(error: ErrorDetails) -> str:
 
 
 def _list(path: Path_, value: object, root: type[BaseModel]) -> str:
-    """Tell how the list is written that should stand there."""
+    """How the list is written that should stand there."""
     if isinstance(value, dict):
         return f"[[{dotted(path)}]] with two brackets, as there may be several of it"
     model = _model_at(path[:-1], root)
@@ -92,7 +92,7 @@ def _list(path: Path_, value: object, root: type[BaseModel]) -> str:
 
 
 def _as_a_rule(path: Path_, value: object) -> str:
-    """Tell what others write as `hourly = 24`."""
+    """What others write as `hourly = 24`."""
     units = {"hourly": "hours", "daily": "days", "weekly": "weeks", "monthly": "months", "yearly": "years"}
     unit = units.get(str(path[-1]))
     if unit is None or path[-2:-1] != ("retention",) or not isinstance(value, int) or isinstance(value, bool):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, StrictInt
 
 from zbackup.config import units
-from zbackup.config.table import Table
+from zbackup.config.table import SettingsTable
 from zbackup.model.root_directories import CLONES
 
 Seconds = Annotated[float, BeforeValidator(units.duration)]
@@ -19,7 +19,7 @@ Login = Literal["original", "always", "never"]
 """The need to log in to the servers of a recovery: see the description of `login`."""
 
 
-class Recovery(Table):
+class RecoverySettings(SettingsTable):
     """The settings of recovered servers."""
 
     server: Argv | None = Field(

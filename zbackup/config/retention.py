@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, StrictInt
 
-from zbackup.config.table import Table
+from zbackup.config.table import SettingsTable
 from zbackup.config.units import refuse
 from zbackup.model.retention import EMPTY, Span, Tier, Unit
 
@@ -97,7 +97,7 @@ def _minutes(span: Span) -> int:
 
 
 def _meant(value: object, read: Callable[[str], object]) -> str:
-    """Tell what somebody may have meant who wrote `value`: words spelt right, small ones put in."""
+    """What somebody may have meant who wrote `value`: words spelt right, small ones put in."""
     if not isinstance(value, str):
         return ""
     words = _spelt(value)
@@ -127,7 +127,7 @@ Tiers = Annotated[tuple[Annotated[Tier, BeforeValidator(tier)], ...], BeforeVali
 Period = Annotated[Span, BeforeValidator(span)]
 
 
-class Retention(Table):
+class RetentionSettings(SettingsTable):
     """The retention policy of `zbackup prune`. Without `keep` and `last` it keeps all."""
 
     keep: Tiers = Field(

@@ -37,7 +37,7 @@ _THIS_HOST = ("localhost", "127.0.0.1", "::1")
 
 
 def crosses_in_the_clear(url: str) -> bool:
-    """Tell whether what is sent to this URL, which is one, goes over a network unencrypted."""
+    """Whether what is sent to this URL, which is one, goes over a network unencrypted."""
     parts = urlsplit(url)
     return parts.scheme == "http" and parts.hostname not in _THIS_HOST
 
@@ -149,5 +149,5 @@ def _names(table: dict[str, Any]) -> list[str]:
 
 
 def inside(dataset: str, other: str) -> bool:
-    """Tell whether `dataset` is `other` or one of its descendants."""
+    """Whether `dataset` is `other` or one of its descendants."""
     return dataset == other or dataset.startswith(other + "/")

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, StrictBool, StrictStr
 
 from zbackup.config import units
 from zbackup.config.secret import SecretRef, secret_ref
-from zbackup.config.table import Table
+from zbackup.config.table import SettingsTable
 from zbackup.model.key_text import public_bytes
 
 LEAST_SEGMENT, MOST_SEGMENT = 1 << 20, 1 << 30
@@ -57,7 +57,7 @@ Secret = Annotated[SecretRef, BeforeValidator(secret_ref)]
 Limit = Annotated[float, BeforeValidator(limit)]
 
 
-class S3(Table):
+class S3(SettingsTable):
     """The bucket, and how streams are stored in it. Keys are found as the AWS tools find them."""
 
     endpoint: Url | None = Field(default=None, description="the server's address; default: AWS's own")

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, Field, StrictInt
 
 from zbackup.config import units
-from zbackup.config.table import Table
+from zbackup.config.table import SettingsTable
 from zbackup.model.cron import Cron
 from zbackup.model.schedule import Interval, Timing
 
@@ -75,7 +75,7 @@ def url(value: object) -> str:
 
 
 def url_is_valid(text: str) -> bool:
-    """Tell whether it is a URL of HTTP that a request can be made of."""
+    """Whether it is a URL of HTTP that a request can be made of."""
     try:
         parts = urlsplit(text)
         port = parts.port
@@ -94,7 +94,7 @@ Argv = Annotated[tuple[str, ...], BeforeValidator(units.argv)]
 AbsolutePath = Annotated[Path, BeforeValidator(units.absolute_path)]
 
 
-class Schedule(Table):
+class Schedule(SettingsTable):
     """The times at which `zbackup daemon` works on the instance. A job without a time is left to others."""
 
     snapshot: When | None = Field(
@@ -131,7 +131,7 @@ class Schedule(Table):
     retry_max: Pause = Field(default=900.0, description="but never later than this")
 
 
-class Notify(Table):
+class Notify(SettingsTable):
     """Recipients of the daemon's notifications. None of them can make a job fail or wait."""
 
     ping: dict[Annotated[str, BeforeValidator(told_job)], Url] = Field(
@@ -146,7 +146,7 @@ class Notify(Table):
     limit: Seconds = Field(default=30.0, description="such a program is ended when it takes longer")
 
 
-class Daemon(Table):
+class Daemon(SettingsTable):
     """The daemon as a whole."""
 
     state_dir: AbsolutePath = Field(

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from zbackup.config import units
-from zbackup.config.table import Table
+from zbackup.config.table import SettingsTable
 from zbackup.model import switch
 
 Seconds = Annotated[float, BeforeValidator(units.duration)]
@@ -23,7 +23,7 @@ def unit_name(value: object) -> str:
     return value
 
 
-class Service(Table):
+class ServiceSettings(SettingsTable):
     """The commands by which `zbackup switch` stops and starts the server: `unit`, or `stop` and `start`."""
 
     unit: Annotated[str, BeforeValidator(unit_name)] | None = Field(
@@ -41,9 +41,9 @@ class Service(Table):
         default=300.0, description="give up when stopping, starting or the first answer takes longer"
     )
 
-    def orders(self) -> switch.Service:
+    def orders(self) -> switch.ServiceCommands:
         """The two programs, whichever way they were given."""
-        return switch.Service(
+        return switch.ServiceCommands(
             stop=self.stop or ("systemctl", "stop", "--", self.unit or ""),
             start=self.start or ("systemctl", "start", "--", self.unit or ""),
             limit=self.limit,

@@ -8,18 +8,18 @@ from pydantic import BeforeValidator, Field, PrivateAttr, StrictInt
 
 from zbackup.config import units
 from zbackup.config.archive import Archive
-from zbackup.config.clones import ClonePool, Clones
-from zbackup.config.cluster import Cluster
+from zbackup.config.clones import ClonePool, CloneSettings
+from zbackup.config.cluster import ClusterSettings
 from zbackup.config.copying import CopyBack
 from zbackup.config.lock import Lock, short_lock
 from zbackup.config.notify import HealthNotify
-from zbackup.config.recovery import Recovery
-from zbackup.config.retention import Retention
+from zbackup.config.recovery import RecoverySettings
+from zbackup.config.retention import RetentionSettings
 from zbackup.config.schedule import Daemon, Notify, Schedule, pause
 from zbackup.config.secret import SecretRef, secret_ref, uri_ref
-from zbackup.config.service import Service
+from zbackup.config.service import ServiceSettings
 from zbackup.config.ship import Ship, ZfsAddress
-from zbackup.config.table import Table
+from zbackup.config.table import SettingsTable
 from zbackup.config.tls import Tls
 from zbackup.config.web import Web
 from zbackup.config.zone import local_zone
@@ -36,7 +36,7 @@ Secret = Annotated[SecretRef, BeforeValidator(secret_ref)]
 Uri = Annotated[SecretRef | str, BeforeValidator(uri_ref)]
 
 
-class Instance(Table):
+class Instance(SettingsTable):
     """One database server and the datasets it lives on. `name` is the key of its table."""
 
     engine: Annotated[
@@ -80,12 +80,16 @@ class Instance(Table):
     lock: Annotated[Lock, BeforeValidator(short_lock)] = Field(
         default_factory=Lock, description="which lock its writes wait for while a snapshot is taken"
     )
-    recovery: Recovery = Field(default_factory=Recovery, description="how a recovered server is made")
-    clones: Clones = Field(default_factory=Clones, description="what its dev clones are like")
+    recovery: RecoverySettings = Field(
+        default_factory=RecoverySettings, description="how a recovered server is made"
+    )
+    clones: CloneSettings = Field(default_factory=CloneSettings, description="what its dev clones are like")
     copy_back: CopyBack | None = Field(
         default=None, description="how zbackup copy writes tables and collections back into production"
     )
-    retention: Retention = Field(default_factory=Retention, description="which backups are kept")
+    retention: RetentionSettings = Field(
+        default_factory=RetentionSettings, description="which backups are kept"
+    )
     max_age: Annotated[float, BeforeValidator(pause)] | None = Field(
         default=None,
         description="how old the newest backup may be; when it is older, status, metrics and the monitoring "
@@ -93,7 +97,7 @@ class Instance(Table):
     )
     schedule: Schedule = Field(default_factory=Schedule, description="when the daemon works on it")
     notify: Notify = Field(default_factory=Notify, description="whom the daemon tells how jobs ended")
-    service: Service | None = Field(
+    service: ServiceSettings | None = Field(
         default=None, description="how zbackup switch stops and starts its server"
     )
     ship: tuple[Ship, ...] = Field(default=(), description="where its backups are copied to")
@@ -136,7 +140,7 @@ class Instance(Table):
         return tuple(dict.fromkeys(f"{pool}/zbackup-clones" for pool in pools if pool != own))
 
 
-class Settings(Table):
+class Settings(SettingsTable):
     """The whole file."""
 
     timezone: Zone = Field(
@@ -151,7 +155,7 @@ class Settings(Table):
     clones: ClonePool = Field(default_factory=ClonePool, description="what all dev clones share")
     web: Web = Field(default_factory=Web, description="who may read what the web page shows")
     instance: dict[str, Instance] = Field(description="the database servers, one table each")
-    cluster: dict[str, Cluster] = Field(
+    cluster: dict[str, ClusterSettings] = Field(
         default_factory=dict, description="sharded clusters of MongoDB, one table each"
     )
 

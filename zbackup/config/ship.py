@@ -10,10 +10,10 @@ from urllib.parse import unquote, urlsplit
 from pydantic import BeforeValidator, Field, StrictBool
 
 from zbackup.config import units
-from zbackup.config.retention import Retention
+from zbackup.config.retention import RetentionSettings
 from zbackup.config.s3 import S3
 from zbackup.config.schedule import When
-from zbackup.config.table import Table
+from zbackup.config.table import SettingsTable
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}")
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+(%[A-Za-z0-9_.-]+)?\]")
@@ -175,7 +175,7 @@ Sample = Annotated[int, BeforeValidator(sample)]
 AbsolutePath = Annotated[Path, BeforeValidator(units.absolute_path)]
 
 
-class Ssh(Table):
+class SshSettings(SettingsTable):
     """The ssh connection to the other host. Its key must be known: nobody is asked."""
 
     identity: AbsolutePath | None = Field(
@@ -194,7 +194,7 @@ class Ssh(Table):
     )
 
 
-class Ship(Table):
+class Ship(SettingsTable):
     """A destination that this instance's backups are copied to. `[[...]]`: there may be several."""
 
     to: Annotated[DestinationAddress, BeforeValidator(parse_address)] = Field(
@@ -211,10 +211,10 @@ class Ship(Table):
     bandwidth: Annotated[int, BeforeValidator(rate)] | None = Field(
         default=None, description='at most this much a second, such as "20MiB"; default: no limit'
     )
-    ssh: Ssh = Field(default_factory=Ssh, description="how the other host is reached")
+    ssh: SshSettings = Field(default_factory=SshSettings, description="how the other host is reached")
     s3: S3 = Field(default_factory=S3, description="how the bucket is reached, and how streams are stored")
-    retention: Retention = Field(
-        default_factory=Retention,
+    retention: RetentionSettings = Field(
+        default_factory=RetentionSettings,
         description="which backups are kept there, as in `[instance.NAME.retention]`: those and the newest "
         "are sent. Without rules only the newest is sent each time, and nothing goes",
     )

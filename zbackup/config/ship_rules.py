@@ -62,7 +62,7 @@ PAIRS = (("access_key", "secret_key"), ("object_lock", "object_lock_days"))
 
 
 def _bucket_alone(row: dict[str, Any], to: DestinationAddress) -> Iterator[Problem]:
-    """Tell what only a bucket has, and what comes in pairs."""
+    """What only a bucket has, and what comes in pairs."""
     table = row.get("s3")
     if not isinstance(table, dict):
         return

@@ -3,7 +3,7 @@
 from pydantic import BaseModel, ConfigDict
 
 
-class Table(BaseModel):
+class SettingsTable(BaseModel):
     """One TOML table: unknown keys are refused, what was read never changes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)

@@ -6,12 +6,12 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, StrictBool
 
 from zbackup.config import units
-from zbackup.config.table import Table
+from zbackup.config.table import SettingsTable
 
 AbsolutePath = Annotated[Path, BeforeValidator(units.absolute_path)]
 
 
-class Tls(Table):
+class Tls(SettingsTable):
     """Encryption of a TCP connection to the database."""
 
     ca: AbsolutePath | None = Field(

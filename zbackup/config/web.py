@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, StrictBool
 
 from zbackup.config import units
-from zbackup.config.table import Table
+from zbackup.config.table import SettingsTable
 
 Seconds = Annotated[float, BeforeValidator(units.duration)]
 
@@ -33,7 +33,7 @@ def _files(value: object) -> tuple[Path, ...]:
     return tuple(map(Path, value))
 
 
-class Web(Table):
+class Web(SettingsTable):
     """The answers of `zbackup helper --read` to `zbackup web`, which has no rights of its own, and what
     `zbackup helper --clones` does for it."""
 
@@ -65,5 +65,5 @@ class Web(Table):
 
     @property
     def shows_fleet(self) -> bool:
-        """Tell whether there is a fleet to be shown."""
+        """Whether there is a fleet to be shown."""
         return bool(self.fleet or self.fleet_reports)

@@ -54,7 +54,7 @@ def _step_back() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SchedulerStep:
     """Names whose calls were begun, and seconds until the next one (None: nothing is planned)."""
 
     started: tuple[str, ...]
@@ -99,11 +99,11 @@ class Scheduler(Generic[Result]):
         except JobLookupError:
             return
 
-    def step(self) -> Step:
+    def step(self) -> SchedulerStep:
         """Start what is due."""
         self._started.clear()
         wait = self._scheduler.step()
-        return Step(tuple(self._started), wait)
+        return SchedulerStep(tuple(self._started), wait)
 
     def stop(self, *, wait: bool) -> None:
         """Start nothing any more; `wait` for what is running."""

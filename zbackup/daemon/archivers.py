@@ -19,7 +19,7 @@ Lane = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Running:
+class _RunningLane:
     thread: threading.Thread
     stop: threading.Event
     configured: object
@@ -31,7 +31,7 @@ class Archivers:
 
     def __init__(self, told: Callable[[str, ArchiveState], None], paused: Callable[[str], bool]) -> None:
         self._told, self._paused = told, paused
-        self._running: dict[Lane, _Running] = {}
+        self._running: dict[Lane, _RunningLane] = {}
         self._ending: list[threading.Thread] = []
 
     def set(self, settings: Settings) -> None:
@@ -65,7 +65,7 @@ class Archivers:
         self._told(lane[0], known_state(context, lane[1]))
         name = ":".join(("archive", *lane))
         thread = threading.Thread(target=self._run, args=(context, destination, stop), name=name, daemon=True)
-        self._running[lane] = _Running(thread, stop, instance)
+        self._running[lane] = _RunningLane(thread, stop, instance)
         thread.start()
 
     def _run(self, ctx: Context, destination: ShipDestination, stop: threading.Event) -> None:

@@ -6,13 +6,13 @@ from zbackup.daemon.sd_notify import Notifier
 from zbackup.jobs.backup.snapshot import SnapshotReport
 from zbackup.jobs.cleanup.cleanup import Reconciled
 from zbackup.jobs.job_history import MOST_SAID, JobHistory
-from zbackup.jobs.journal import Journal, Remembered
-from zbackup.jobs.watch.status import Status
+from zbackup.jobs.journal import JobState, Journal
+from zbackup.jobs.watch.status import InstanceStatus
 from zbackup.model.errors import Refused
 from zbackup.model.event_log import log
 from zbackup.model.finding import Severity
 from zbackup.model.printable import printable
-from zbackup.model.run import Result, Run
+from zbackup.model.run import JobRun, Result
 from zbackup.model.schedule import Due, Outcome
 from zbackup.plan.due import History
 
@@ -34,7 +34,7 @@ class EventHandler:
                 self._job_table.learn((outcome.instance, "snapshot"), report.last)
             case SnapshotReport():
                 self._metrics.snapshot(report)
-            case Status():
+            case InstanceStatus():
                 self._metrics.watched(report)
                 self._note_window(report)
                 self._note_health(report)
@@ -66,7 +66,7 @@ class EventHandler:
     def _remember(self, outcome: Outcome) -> None:
         """For who asks how it went. Nothing depends on it."""
         result: Result = "failed" if outcome.error else "postponed" if outcome.postponed else "done"
-        run = Run(
+        run = JobRun(
             instance=outcome.instance,
             job=outcome.job,
             began=outcome.started,
@@ -80,7 +80,7 @@ class EventHandler:
             if self._writable:
                 log.warning("history.not_written", reason=str(failure))
 
-    def _note_window(self, status: Status) -> None:
+    def _note_window(self, status: InstanceStatus) -> None:
         """A promise that is not kept is an event of its own, also for an instance that was ill before."""
         before = self._broken.get(status.instance, ((), False))
         found = (status.gaps, bool(status.lost))
@@ -93,7 +93,7 @@ class EventHandler:
         lacking = round(status.lost.total_seconds())
         log.error("window.not_kept", instance=status.instance, gaps=status.gaps, lacking_s=lacking)
 
-    def _note_health(self, status: Status) -> None:
+    def _note_health(self, status: InstanceStatus) -> None:
         """Say it when it changes: who reads the journal must not have to look for it."""
         before = self._health.get(status.instance, "ok")
         self._health[status.instance] = status.health
@@ -119,9 +119,9 @@ class EventHandler:
         )
 
 
-def _row(key: Key, history: History, due: Due | None, outcome: Outcome | None) -> Remembered:
+def _row(key: Key, history: History, due: Due | None, outcome: Outcome | None) -> JobState:
     instance, job = key
-    return Remembered(
+    return JobState(
         instance=instance,
         job=job,
         last=history.last,

@@ -19,7 +19,7 @@ from zbackup.model.errors import Refused, ZbackupError
 from zbackup.model.event_log import log
 from zbackup.model.finding import Finding, worst
 from zbackup.model.operator_notes import Problem
-from zbackup.plan.health.notifications import Told, left, occasion, serious, told
+from zbackup.plan.health.notifications import ChannelKnowledge, left, occasion, serious, told
 from zbackup.proc import secure_files
 
 FILE = "told.json"
@@ -32,7 +32,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class SeenFindings:
     """The findings of a look at an instance, and its time."""
 
     instance: str
@@ -52,7 +52,7 @@ class HealthNotifier:
         self._lock = threading.Lock()
         self._told = _read(self._path)
         self._under_way: set[Key] = set()
-        self._last: dict[str, Seen] = {}
+        self._last: dict[str, SeenFindings] = {}
 
     def failed(self, instance: str, now: datetime, message: str, notify: HealthNotify) -> None:
         """The look at an instance failed: nobody knows how it is. What was found last counts as there."""
@@ -65,14 +65,14 @@ class HealthNotifier:
             fix=command_line("zbackup", "status", instance),
         )
         found = (unknown, *(before.findings if before else ()))
-        self._tell(Seen(instance=instance, looked=now, findings=found), notify)
+        self._tell(SeenFindings(instance=instance, looked=now, findings=found), notify)
 
-    def of(self, seen: Seen, notify: HealthNotify) -> None:
-        """Tell of an instance's health whoever has to hear of it."""
+    def of(self, seen: SeenFindings, notify: HealthNotify) -> None:
+        """Of an instance's health whoever has to hear of it."""
         self._last[seen.instance] = seen
         self._tell(seen, notify)
 
-    def _tell(self, seen: Seen, notify: HealthNotify) -> None:
+    def _tell(self, seen: SeenFindings, notify: HealthNotify) -> None:
         wanted = {(seen.instance, identity(channel)): channel for channel in channels(notify)}
         with self._lock:
             before = dict(self._told)
@@ -83,7 +83,7 @@ class HealthNotifier:
             if self._told != before:
                 self._write()
 
-    def _one(self, key: Key, channel: Channel, seen: Seen, repeat: timedelta) -> None:
+    def _one(self, key: Key, channel: Channel, seen: SeenFindings, repeat: timedelta) -> None:
         known = self._told.get(key)
         why = occasion(known, seen.findings, channel.severity, seen.looked, repeat)
         now = told(seen.findings, channel.severity, seen.looked, known, why)
@@ -103,7 +103,7 @@ class HealthNotifier:
         if not queue.put(lambda: self._deliver(key, channel, notice, now)):
             self._under_way.discard(key)
 
-    def _deliver(self, key: Key, channel: Channel, notice: Notice, now: Told | None) -> None:
+    def _deliver(self, key: Key, channel: Channel, notice: Notice, now: ChannelKnowledge | None) -> None:
         delivered = False
         try:
             delivered = self._sent(channel, notice)
@@ -128,7 +128,7 @@ class HealthNotifier:
                 return True
         return False
 
-    def _remember(self, key: Key, now: Told | None) -> None:
+    def _remember(self, key: Key, now: ChannelKnowledge | None) -> None:
         if now:
             self._told[key] = now
         else:
@@ -153,7 +153,7 @@ class HealthNotifier:
             log.warning("notices.not_written", file=str(self._path), reason=str(failure))
 
 
-def _read(path: Path) -> dict[Key, Told]:
+def _read(path: Path) -> dict[Key, ChannelKnowledge]:
     try:
         content = json.loads(secure_files.read_text(path))
         if content["version"] != VERSION:  # another release's: all that is there is told once more
@@ -166,12 +166,12 @@ def _read(path: Path) -> dict[Key, Told]:
         return {}
 
 
-def _row(row: Any) -> Told:
+def _row(row: Any) -> ChannelKnowledge:
     problems = {
         Problem(str(severity), str(subject), str(key)): _at(at)
         for severity, subject, key, at in row["problems"]
     }
-    return Told(problems, _at(row["at"]), row["acknowledged"] is True)
+    return ChannelKnowledge(problems, _at(row["at"]), row["acknowledged"] is True)
 
 
 def _at(text: str) -> datetime:

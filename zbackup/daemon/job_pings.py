@@ -120,7 +120,7 @@ def _url(notify: Notify, job: str) -> str | None:
 
 
 def hook_facts(outcome: Outcome, failures: int) -> dict[str, str]:
-    """Tell what a hook finds in its environment."""
+    """What a hook finds in its environment."""
     return {
         "ZBACKUP_INSTANCE": outcome.instance,
         "ZBACKUP_JOB": outcome.job,
@@ -164,7 +164,7 @@ def ping(url: str, body: str) -> bool:
 
 
 def quotes_what_was_given(failure: Exception) -> bool:
-    """Tell whether it is Python's own refusal of a URL, a header or a password. A certificate's is an OSError
+    """Whether it is Python's own refusal of a URL, a header or a password. A certificate's is an OSError
     too, and quotes none."""
     return isinstance(failure, ValueError | http.client.InvalidURL) and not isinstance(failure, OSError)
 

@@ -97,7 +97,7 @@ class JobTable:
             self._plan(each)
 
     def learn(self, key: Key, last: datetime | None) -> None:
-        """Tell what was found out of a job's last success, such as from the snapshots there are."""
+        """What was found out of a job's last success, such as from the snapshots there are."""
         if entry := self._entries.get(key):
             entry.history = replace(entry.history, last=last)
 
@@ -137,20 +137,20 @@ class JobTable:
         return step.wait
 
     def due(self) -> dict[Key, Due]:
-        """Tell when each job is next; without those that are done for good."""
+        """When each job is next; without those that are done for good."""
         return {key: entry.due for key, entry in self._entries.items() if entry.due is not None}
 
     def histories(self) -> dict[Key, History]:
-        """Tell what is known of each job."""
+        """What is known of each job."""
         return {key: entry.history for key, entry in self._entries.items()}
 
     def failures(self, outcome: Outcome) -> int:
-        """Tell how many times this job has failed now in a row."""
+        """How many times this job has failed now in a row."""
         entry = self._entries.get((outcome.instance, outcome.job))
         return entry.history.failures if entry else 0
 
     def outcomes(self) -> dict[Key, Outcome]:
-        """Tell how each job's last run ended, of those that ran."""
+        """How each job's last run ended, of those that ran."""
         return {key: entry.outcome for key, entry in self._entries.items() if entry.outcome is not None}
 
     def running(self) -> list[Key]:

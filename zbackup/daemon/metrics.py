@@ -23,7 +23,7 @@ from zbackup.jobs.archive.state import ArchiveState
 from zbackup.jobs.backup.snapshot import SnapshotReport
 from zbackup.jobs.drills.verdicts import Drilled
 from zbackup.jobs.ship.lag import Shipped
-from zbackup.jobs.watch.status import Status
+from zbackup.jobs.watch.status import InstanceStatus
 from zbackup.model.errors import Taken
 from zbackup.model.schedule import Due, Outcome, parted
 from zbackup.plan.due import History
@@ -192,7 +192,7 @@ class Metrics:
         if record.lock_held_ms is not None:
             self._lock.labels(record.instance, record.lock).observe(record.lock_held_ms / 1000)
 
-    def watched(self, status: Status) -> None:
+    def watched(self, status: InstanceStatus) -> None:
         """An instance was looked at."""
         name = (status.instance,)
         record = status.newest.record if status.newest else None

@@ -12,7 +12,7 @@ from zbackup.config.settings import Settings
 from zbackup.daemon.apscheduler_adapter import Scheduler
 from zbackup.daemon.archivers import Archivers
 from zbackup.daemon.events import EventHandler
-from zbackup.daemon.health_notifier import HealthNotifier, Seen
+from zbackup.daemon.health_notifier import HealthNotifier, SeenFindings
 from zbackup.daemon.job_pings import TOLD, HookNotifier, Queues
 from zbackup.daemon.job_table import Ended, JobTable, Key
 from zbackup.daemon.metrics import Metrics
@@ -22,7 +22,7 @@ from zbackup.daemon.waker import Waker
 from zbackup.daemon.worker import LogProgress, Worker
 from zbackup.jobs.context import Context
 from zbackup.jobs.journal import Journal
-from zbackup.jobs.watch.status import Status
+from zbackup.jobs.watch.status import InstanceStatus
 from zbackup.model.errors import ConfigError, Postponed, ZbackupError
 from zbackup.model.event_log import log
 from zbackup.model.operator_notes import Pause
@@ -42,7 +42,7 @@ RUNS = (
 POLL_S = 5.0
 
 
-class Service:
+class DaemonService:
     """`load` reads the configuration, at the start and at every reload; `before_exit` lets what was logged be
     written before the process ends without further ado."""
 
@@ -128,8 +128,8 @@ class Service:
 
     def _tell_health(self, ended: Ended) -> None:
         outcome, report, notify = ended.outcome, ended.report, self._settings.notify
-        if isinstance(report, Status):
-            seen = Seen(instance=report.instance, looked=report.looked, findings=report.findings)
+        if isinstance(report, InstanceStatus):
+            seen = SeenFindings(instance=report.instance, looked=report.looked, findings=report.findings)
             self._health.of(seen, notify)
         elif outcome.job == "watch" and outcome.error:
             self._health.failed(outcome.instance, self._clock.now(), outcome.message, notify)

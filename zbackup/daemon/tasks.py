@@ -13,12 +13,12 @@ from zbackup.jobs.cleanup.cleanup import reconcile, remove_own_leftovers
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.dev_clones.lease import Reaped, reap
 from zbackup.jobs.drills.scheduled_drill import DrillRules, DrillTurn, drill_turn
-from zbackup.jobs.journal import Journal, Remembered
+from zbackup.jobs.journal import JobState, Journal
 from zbackup.jobs.ship.prune_at import prune_at
 from zbackup.jobs.ship.ship import ship_all
 from zbackup.jobs.ship.verify_at import VerifyReport, prove_at
 from zbackup.jobs.watch.new_base import Renewals, renew_base
-from zbackup.jobs.watch.status import Status, inspect
+from zbackup.jobs.watch.status import InstanceStatus, inspect
 from zbackup.model.errors import ConfigError, Stopped, ZbackupError
 from zbackup.model.log import how_many
 from zbackup.model.schedule import Interval, Job, JobKind, Retry, Timing, job_at, parted
@@ -79,7 +79,7 @@ def _of(settings: Settings, instance: Instance) -> Iterator[Task]:
 
 
 def _at_destinations(instance: Instance, retry: Retry) -> Iterator[tuple[Job, Timing, Retry]]:
-    """Tell what is done at the instance's destinations."""
+    """What is done at the instance's destinations."""
     for ship in instance.ship:
         if ship.prune:
             yield job_at("prune", ship.label), ship.prune, retry
@@ -96,7 +96,7 @@ def _seldom(retry: Retry) -> Retry:
 
 
 def drill_rules(settings: Settings, instance: str, destination: ShipDestination | None) -> DrillRules:
-    """Tell when drills are due of the instance, here or at the destination. Raise ConfigError when nobody
+    """When drills are due of the instance, here or at the destination. Raise ConfigError when nobody
     wants them any more."""
     table = settings.instance[instance]
     timing = table.schedule.drill
@@ -113,8 +113,8 @@ def drill_rules(settings: Settings, instance: str, destination: ShipDestination 
     )
 
 
-def histories(remembered: Iterable[Remembered]) -> dict[Key, History]:
-    """Tell what the journal says of each job. What it says of snapshots is replaced by what ZFS says.
+def histories(remembered: Iterable[JobState]) -> dict[Key, History]:
+    """What the journal says of each job. What it says of snapshots is replaced by what ZFS says.
 
     Each start reconciles again, and tries again what failed. But a difference that was found is one until it
     is disproved.
@@ -123,7 +123,7 @@ def histories(remembered: Iterable[Remembered]) -> dict[Key, History]:
     return {(row.instance, row.job): _history(row) for row in remembered if parted(row.job)[0] in kept}
 
 
-def _history(row: Remembered) -> History:
+def _history(row: JobState) -> History:
     known = History(
         last=row.last, failures=row.failures, failed=row.failed, error=row.error, message=row.message
     )
@@ -133,7 +133,7 @@ def _history(row: Remembered) -> History:
 def jobs(
     settings: Callable[[], Settings], journal: Journal, stopping: Callable[[], bool]
 ) -> Callable[[Job, Context], Any]:
-    """Tell what does a job. `settings` are those of the moment in which a job begins; what is being sent is
+    """What does a job. `settings` are those of the moment in which a job begins; what is being sent is
     cut when the daemon is `stopping`: the next run continues it."""
 
     def everywhere(ctx: Context) -> None:
@@ -200,10 +200,10 @@ def _all_done(report: PruneReport) -> PruneReport:
     return report
 
 
-def _watch(settings: Callable[[], Settings], journal: Journal) -> Callable[[Context], Status]:
+def _watch(settings: Callable[[], Settings], journal: Journal) -> Callable[[Context], InstanceStatus]:
     renewals: dict[str, Renewals] = defaultdict(Renewals)
 
-    def watch(ctx: Context) -> Status:
+    def watch(ctx: Context) -> InstanceStatus:
         current = settings()
         if current.instance[ctx.instance].schedule.snapshot:
             renew_base(ctx, renewals[ctx.instance])

@@ -103,7 +103,7 @@ def send(channel: Channel, notice: Notice) -> None:
 
 
 def _said(failure: Exception) -> str:
-    """Tell what went wrong. Python's own refusal of a URL, a header or a password quotes it."""
+    """What went wrong. Python's own refusal of a URL, a header or a password quotes it."""
     if quotes_what_was_given(failure) and not isinstance(failure, _Unusable):
         return "its URL, user, password or address cannot be sent: each is to be of plain ASCII"
     return " ".join(str(failure).split())

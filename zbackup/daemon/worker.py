@@ -88,7 +88,7 @@ def _one_line(text: str) -> str:
 
 
 def evidence(report: Any) -> datetime | None:
-    """Tell when a snapshot was taken, or a drill passed, by its record: what the next start will find
+    """When a snapshot was taken, or a drill passed, by its record: what the next start will find
     in ZFS."""
     if isinstance(report, DrillTurn):
         return report.at

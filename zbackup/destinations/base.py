@@ -22,7 +22,7 @@ from zbackup.destinations.copies import Copies, StreamStep
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, LogFileId
 from zbackup.model.backup import Backup
 from zbackup.model.record import Record
-from zbackup.model.shipping import Checked, Inventory, KeyTrial, OutgoingStream, Readers
+from zbackup.model.shipping import CheckedCopy, Inventory, KeyTrial, OutgoingStream, Readers
 from zbackup.model.snapshot import Snapshot
 from zbackup.proc.pipeline import Command, Meter
 from zbackup.zfs.stream_content import Content
@@ -36,7 +36,7 @@ class Session(Protocol):
     """
 
     def inventory(self) -> Inventory:
-        """Tell what is there of the instance now; one round trip, and one more when that is nothing."""
+        """What is there of the instance now; one round trip, and one more when that is nothing."""
 
     def store(self, part: OutgoingStream, sender: Command, meter: Meter) -> int:
         """Take the stream that `sender` writes as the copy `part`; returns its bytes.
@@ -95,7 +95,7 @@ class Readable(Protocol):
     """The operations that a session also offers where whole snapshots lie, and not only streams of them."""
 
     def content(self, copy: Snapshot, most: int, meter: Meter, *, raw: bool | None = None) -> Content:
-        """Tell what the copy holds, or what has the first `most` bytes of it (0: all), read there from
+        """What the copy holds, or what has the first `most` bytes of it (0: all), read there from
         disk.
 
         `raw`: as it is encrypted; None: if it is. Raise KeyNotLoaded where that is not wanted and its key is
@@ -127,8 +127,8 @@ class Holdable(Protocol):
 class Provable(Protocol):
     """The operations that a session also offers where what is there can be proven without what was sent."""
 
-    def verify(self, *, deep: bool, meter: Meter) -> Iterator[Checked]:
-        """Tell whether the committed backups could be brought back, one after the other.
+    def verify(self, *, deep: bool, meter: Meter) -> Iterator[CheckedCopy]:
+        """Whether the committed backups could be brought back, one after the other.
 
         `deep`: by reading all of it. What is wrong is in what is returned, and not raised.
         """
@@ -202,7 +202,7 @@ class Destination(Protocol):
 
     @property
     def aside(self) -> str:
-        """Tell how the copies that are there are set aside, so that others can be begun; for people."""
+        """How the copies that are there are set aside, so that others can be begun; for people."""
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -213,7 +213,7 @@ class Destination(Protocol):
         """The dataset of this host that the copies lie below; "" when they are anywhere else."""
 
     def instances(self) -> Sequence[tuple[str, str]]:
-        """Tell of which instances backups lie there, by what is written there, whatever instance this is of.
+        """Of which instances backups lie there, by what is written there, whatever instance this is of.
 
         Each as (path, instance): its copies lie at the address, or at this path below it. Not more than
         MOST_INSTANCES, and only names that an instance can have.
@@ -228,7 +228,7 @@ class Encrypting(Protocol):
     """The operations that a destination also offers where what lies there is encrypted by zbackup."""
 
     def readers(self) -> Readers:
-        """Tell who can read what lies there."""
+        """Who can read what lies there."""
 
     def try_private_key(self) -> KeyTrial:
         """Open the newest backup, and the newest archived log, with a private key that is here.

@@ -34,7 +34,7 @@ from zbackup.model.shipping import Inventory, OutgoingStream, commit_properties
 from zbackup.model.snapshot import Snapshot
 from zbackup.proc.pipeline import Command, Meter, transfer
 from zbackup.proc.run import Runner, run
-from zbackup.proc.ssh import Ssh, SshHost
+from zbackup.proc.ssh import SshHost, SshRunner
 from zbackup.zfs.datasets import Zfs
 from zbackup.zfs.errors import translate
 from zbackup.zfs.stream_content import Content, opens, read_content
@@ -234,7 +234,7 @@ class ZfsDestination:
             return
         # A name of its own: who ends a connection that others go through ends their streams.
         own = f"{self.control.stem}.{os.getpid():x}.{next(_connections):x}{self.control.suffix}"
-        ssh = Ssh(self.target, self.control.with_name(own), self.runner)
+        ssh = SshRunner(self.target, self.control.with_name(own), self.runner)
         try:
 
             def command(argv: tuple[str, ...]) -> Command:
@@ -267,7 +267,7 @@ class ZfsDestination:
         return Command(argv=argv, failure=lambda status, said: failure_of(argv, status, said))
 
 
-def _remote(ssh: Ssh, argv: tuple[str, ...]) -> Command:
+def _remote(ssh: SshRunner, argv: tuple[str, ...]) -> Command:
     def failure(status: int, said: str) -> CommandFailed:
         return translate(ssh.failure(argv, status, said))
 

@@ -15,7 +15,15 @@ from zbackup.model.log import LogDamage, LogSpan, Transaction
 from zbackup.model.progress import Progress
 from zbackup.model.proof import ProofSubject, Sight
 from zbackup.model.record import LockKind, Record
-from zbackup.model.recovery import Checked, Entrance, Files, Reach, Recovered, ReplayRange, Serving
+from zbackup.model.recovery import (
+    CheckedTables,
+    Entrance,
+    Reach,
+    Recovered,
+    RecoveryFiles,
+    ReplayRange,
+    Serving,
+)
 from zbackup.model.relocation import Relocation
 from zbackup.model.server import LockChoice, ServerFacts
 from zbackup.model.silence import Silence
@@ -33,28 +41,28 @@ class DatabaseLock(Protocol):
 
     @property
     def position(self) -> str:
-        """Tell where the log ends, in the engine's own words; "" if there is none. See Record.position."""
+        """Where the log ends, in the engine's own words; "" if there is none. See Record.position."""
 
     @property
     def gtid(self) -> str: ...
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Tell what is known only now, to be added to Record.server.
+        """What is known only now, to be added to Record.server.
 
         It may grow until the lock is released.
         """
 
     @property
     def lock_wait_ms(self) -> int:
-        """Tell how long it took until the lock was granted."""
+        """How long it took until the lock was granted."""
 
     @property
     def held_ms(self) -> int:
-        """Tell how long the lock was held; known once it is released."""
+        """How long the lock was held; known once it is released."""
 
     def seconds_left(self) -> float:
-        """Tell how long the lock may still be held: the time limit for the snapshot command."""
+        """How long the lock may still be held: the time limit for the snapshot command."""
 
     def confirm(self) -> None:
         """Raise LockNotTaken unless the lock was held without a break until now and the log stood still.
@@ -70,7 +78,7 @@ class Engine(Protocol):
         """Connect and look; changes nothing. Raise DatabaseError when that cannot be done."""
 
     def has_table(self, name: TableName) -> bool:
-        """Tell whether the table (or any table of the schema) exists. Raise DatabaseError if unknown."""
+        """Whether the table (or any table of the schema) exists. Raise DatabaseError if unknown."""
 
     def replicas(self) -> tuple[str, ...]:
         """List the connected replicas, or the other data-bearing members of the set. Raise DatabaseError."""
@@ -100,7 +108,7 @@ class ProductionAccess(Protocol):
 
     @property
     def configured(self) -> bool:
-        """Tell whether there is such an account."""
+        """Whether there is such an account."""
 
     def require_account(self, schemas: Sequence[str] = ()) -> str:
         """Say where the account may copy to.
@@ -118,7 +126,7 @@ class LogReader(Protocol):
     def reach(
         self, record: Record, where: Relocation, created: datetime, since: Record | None = None
     ) -> Reach:
-        """Tell how far a backup's data reaches, from its record and its files; `created` is the snapshot's
+        """How far a backup's data reaches, from its record and its files; `created` is the snapshot's
         time.
 
         It can be asked again at any time, with the server gone. `since` is of an older backup whose log is
@@ -139,7 +147,7 @@ class LogReader(Protocol):
     def live_log_damage(
         self, newest: BackupFiles, live: Relocation, most: int | None = None
     ) -> tuple[LogDamage, ...] | None:
-        """Tell what keeps the server's own log from being read behind the newest backup.
+        """What keeps the server's own log from being read behind the newest backup.
 
         Arguments and errors as for `live_log`; no more than `most` bytes are read (None: a few seconds'
         worth). () where it is sound, None where the server's files do not tell.
@@ -150,10 +158,10 @@ class LogReader(Protocol):
 
     @property
     def log_delay_s(self) -> float:
-        """Tell how long it may take until a write that was acknowledged is in the log on disk."""
+        """How long it may take until a write that was acknowledged is in the log on disk."""
 
     def is_same_log(self, older: BackupFiles, newer: BackupFiles) -> bool:
-        """Tell whether the newer log holds the position where the older ended (Record.log_to), unchanged up
+        """Whether the newer log holds the position where the older ended (Record.log_to), unchanged up
         to there.
 
         Names and numbers prove nothing here: after a reset or a failover another log has the same ones.
@@ -176,12 +184,12 @@ class LogReader(Protocol):
         committed; None if it shows everything."""
 
     def written(self, position: str) -> datetime | None:
-        """Tell when what stands at a position of the log was written, as far as its own name tells."""
+        """When what stands at a position of the log was written, as far as its own name tells."""
 
     def examine(
         self, base: BackupFiles, log: BackupFiles, stop: Stop, anchors: Sequence[Anchor] = ()
     ) -> ReplayRange | None:
-        """Tell what a replay would apply; changes nothing. Raise NotRecoverable when the log does not reach.
+        """What a replay would apply; changes nothing. Raise NotRecoverable when the log does not reach.
 
         `stop` is of a kind that the engine knows; `anchors` are clock readings that bound the times in the
         log. None when that cannot be known from files: the engine's log is read while recovering, on clones.
@@ -237,13 +245,13 @@ class Recovery(Protocol):
     def check_version(self, server: Mapping[str, str], version: str, members: Sequence[str] = ()) -> str:
         """The same for a running server: ServerFacts.server and .version, and where its datasets are."""
 
-    def only_reads(self, base: Files, log: BackupFiles) -> bool:
-        """Tell whether recover() only reads the files of this log, and so needs no clone of them."""
+    def only_reads(self, base: RecoveryFiles, log: BackupFiles) -> bool:
+        """Whether recover() only reads the files of this log, and so needs no clone of them."""
 
     def recover(
         self,
-        base: Files,
-        log: Files,
+        base: RecoveryFiles,
+        log: RecoveryFiles,
         stop: Stop,
         serving: Serving | None,
         progress: Progress,
@@ -261,7 +269,7 @@ class Recovery(Protocol):
 
     def step_on(
         self,
-        files: Files,
+        files: RecoveryFiles,
         home: Path,
         log: Record,
         following: Transaction,
@@ -275,7 +283,7 @@ class Recovery(Protocol):
         if it could not be tried.
         """
 
-    def open(self, base: Files, serving: Serving | None, progress: Progress) -> Recovered:
+    def open(self, base: RecoveryFiles, serving: Serving | None, progress: Progress) -> Recovered:
         """Bring the base's files to what the backup holds, with nothing replayed from any other's log.
 
         `serving` as for `recover`. Raise VerificationFailed when they are not what was recorded.
@@ -288,7 +296,7 @@ class Recovery(Protocol):
         NotRecoverable, before anything is changed, when it is another one.
         """
 
-    def check_tables(self, files: Files, progress: Progress) -> Checked:
+    def check_tables(self, files: RecoveryFiles, progress: Progress) -> CheckedTables:
         """Have a server read and check every table of a clone that was recovered and that no server runs on.
 
         The server is gone afterwards. Raise DatabaseError when it ends meanwhile.
@@ -296,26 +304,26 @@ class Recovery(Protocol):
 
     @property
     def memory(self) -> int:
-        """Tell what one temporary server takes at least, in bytes."""
+        """What one temporary server takes at least, in bytes."""
 
-    def entered(self, files: Files, progress: Progress) -> AbstractContextManager[Entrance]:
+    def entered(self, files: RecoveryFiles, progress: Progress) -> AbstractContextManager[Entrance]:
         """Run a server that lets only us in, on a finished clone's files that no server runs on.
 
         Nothing that we brought along is left in the files afterwards, nor is the server.
         """
 
-    def adopt(self, files: Files, adoption: Adoption, progress: Progress) -> None:
+    def adopt(self, files: RecoveryFiles, adoption: Adoption, progress: Progress) -> None:
         """Make a clone's files a server with an identity of its own, and leave it running for its users.
 
         It replicates nobody, runs no events, and has the accounts that are wanted before anybody else gets
         in. Raise DatabaseError, VerificationFailed, or what `adoption.prepare` raises: then no server runs.
         """
 
-    def serve(self, files: Files, serving: Serving) -> None:
+    def serve(self, files: RecoveryFiles, serving: Serving) -> None:
         """Start the server of a finished clone."""
 
     def connection(self, run: Path, port: int, user: str = "") -> tuple[str, str]:
-        """Tell how to reach a clone's server: its socket's path, and a command line for people.
+        """How to reach a clone's server: its socket's path, and a command line for people.
 
         `user` is whom to log in as; "" for whoever administrates the original.
         """

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def links_and_mounts(top: Path, depth: int) -> Iterator[tuple[str, Path]]:
-    """Tell what is there and where, such as ("link shop/index", /data/shop/index); `depth` 1 is `top` alone.
+    """What is there and where, such as ("link shop/index", /data/shop/index); `depth` 1 is `top` alone.
 
     What this account may not read is not looked into.
     """

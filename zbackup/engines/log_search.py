@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 from zbackup.model.backup import BackupFiles
 from zbackup.model.log import ClusterTime, Searched, Transaction
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Told, nobody
-from zbackup.model.recovery import Files
+from zbackup.model.recovery import RecoveryFiles
 from zbackup.model.transaction_name import TransactionName
 
 
@@ -36,7 +36,7 @@ class FileSearch(Protocol):
         """
 
     def goes_on_at(self, newest: BackupFiles) -> str:
-        """Tell where a log goes on behind what its newest backup holds: where that ends (Record.log_to), or
+        """Where a log goes on behind what its newest backup holds: where that ends (Record.log_to), or
         at the next file's beginning where no more came into the last one.
 
         Raise NotRecoverable when its files are not there.
@@ -59,10 +59,10 @@ class ServerSearch(Protocol):
         Raise DatabaseError where it cannot be asked, Refused where nobody said how to reach it.
         """
 
-    def on_clone(self, files: Files, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
+    def on_clone(self, files: RecoveryFiles, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
         """Search the log in a clone's files, by a temporary server on them."""
 
-    def images(self, at: ClusterTime, files: Files | None = None) -> Iterator[str]:
+    def images(self, at: ClusterTime, files: RecoveryFiles | None = None) -> Iterator[str]:
         """The operations of one transaction, in lines for people in the engine's own words.
 
         Of the log in a clone's `files`, or of the running server's (None). Raise NotRecoverable, before the

@@ -77,7 +77,7 @@ class Standstill:
         self.reached = reached
 
     def lasts(self) -> bool:
-        """Tell whether it has done nothing for the limit. To be asked again and again."""
+        """Whether it has done nothing for the limit. To be asked again and again."""
         now, efforts, reached = (
             self.clock(),
             [self.measure(process) for process in self.processes],
@@ -93,7 +93,7 @@ class Standstill:
         return now - self._since >= self.limit
 
     def _worked(self, then: Effort, now: Effort) -> bool:
-        """Tell whether the process worked: what housekeeping takes within the limit is not work."""
+        """Whether the process worked: what housekeeping takes within the limit is not work."""
         return (
             now.cpu - then.cpu > BUSY_CPU * self.limit or now.bytes - then.bytes > BUSY_BYTES_S * self.limit
         )

@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from zbackup.catalog.local import Catalog, Clones, own_datasets, read
+from zbackup.catalog.local import Catalog, FoundClones, own_datasets, read
 from zbackup.catalog.switched import among, formerly, require_settled, switches
 from zbackup.clock import Clock
 from zbackup.destinations.base import Destination
@@ -20,7 +20,7 @@ from zbackup.model.progress import Progress
 from zbackup.model.relocation import Relocation
 from zbackup.model.retention import EMPTY, Retention
 from zbackup.model.snapshot import Dataset
-from zbackup.model.switch import Service
+from zbackup.model.switch import ServiceCommands
 from zbackup.proc.lock import exclusive
 from zbackup.proc.run_directory import daemon_directory
 from zbackup.zfs.datasets import Zfs
@@ -81,7 +81,7 @@ class Context:
     cloning: CloneRules = DEFAULTS
     helper: Path | None = None
     drill_helper: Path | None = None
-    service: Service | None = None
+    service: ServiceCommands | None = None
     elsewhere: tuple[str, ...] = ()
     copier: Callable[[], ProductionAccess] | None = None
     follower: LogFollower | None = None
@@ -108,7 +108,7 @@ class Context:
             return False
         return True
 
-    def catalog(self, clones: Clones | None = None) -> Catalog:
+    def catalog(self, clones: FoundClones | None = None) -> Catalog:
         """The instance's datasets, without clones that may lie below them, and its backups.
 
         `clones` are those below its clones dataset, of somebody who has just looked. Raise Refused while a
@@ -135,7 +135,7 @@ class Context:
 
     @property
     def shared(self) -> Path:
-        """Tell where the locks are that root's commands and the daemon share."""
+        """Where the locks are that root's commands and the daemon share."""
         return daemon_directory(self.run_dir)
 
     @property

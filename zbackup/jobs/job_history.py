@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from zbackup.model.errors import Refused
 from zbackup.model.event_log import log
-from zbackup.model.run import Run
+from zbackup.model.run import JobRun
 from zbackup.proc import secure_files
 
 FILE, BEFORE = "history.jsonl", "history.old.jsonl"
@@ -19,7 +19,7 @@ MOST_BYTES = 1 << 20
 MOST_SAID = 1000
 MOST_SHOWN = 500
 """Runs that are told, and as many failures."""
-_RUN = TypeAdapter(Run)
+_RUN = TypeAdapter(JobRun)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class JobHistory:
 
     state_dir: Path
 
-    def add(self, run: Run) -> None:
+    def add(self, run: JobRun) -> None:
         """Write a run down. Raise OSError or Refused when it cannot be."""
         path = self.state_dir / FILE
         secure_files.ensure_directory(self.state_dir)
@@ -38,9 +38,9 @@ class JobHistory:
         if length >= MOST_BYTES:
             secure_files.rename(path, BEFORE)
 
-    def read(self) -> tuple[Run, ...]:
+    def read(self) -> tuple[JobRun, ...]:
         """The newest runs, and the newest failures, the newest first. What makes no sense is left out."""
-        found: list[Run] = []
+        found: list[JobRun] = []
         for name in (BEFORE, FILE):
             try:
                 text = secure_files.read_end(self.state_dir / name, MOST_BYTES + 4 * MOST_SAID)
@@ -54,7 +54,7 @@ class JobHistory:
         return (*newest, *[run for run in before if run.result == "failed"][: MOST_SHOWN - failures])
 
 
-def _read(line: bytes) -> Run | None:
+def _read(line: bytes) -> JobRun | None:
     try:
         run = _RUN.validate_json(line)
     except ValidationError:

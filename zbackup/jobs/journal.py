@@ -29,7 +29,7 @@ Seconds = Annotated[float, Field(gt=-_MOST, lt=_MOST, strict=True)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remembered:
+class JobState:
     """One job of one instance. `failures` are in a row; `error` and `message` are of the last one, or of
     the last that found a difference.
 
@@ -48,7 +48,7 @@ class Remembered:
     why: str = ""
 
 
-_REMEMBERED = TypeAdapter(Remembered)
+_REMEMBERED = TypeAdapter(JobState)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ class Journal:
     def path(self) -> Path:
         return self.state_dir / FILE
 
-    def read(self) -> tuple[Remembered, ...]:
-        """Tell what is remembered; nothing when there is no file, or none that makes sense, and no job that
+    def read(self) -> tuple[JobState, ...]:
+        """What is remembered; nothing when there is no file, or none that makes sense, and no job that
         does not."""
         try:
             rows = list(json.loads(secure_files.read_text(self.path))["jobs"])
@@ -76,7 +76,7 @@ class Journal:
             log.warning("journal.unreadable", file=str(self.path), reason=wrong[0], forgotten=len(wrong))
         return found
 
-    def write(self, rows: Iterable[Remembered]) -> None:
+    def write(self, rows: Iterable[JobState]) -> None:
         """Raise OSError or Refused when it cannot be written."""
         secure_files.ensure_directory(self.state_dir)
         # A job a line, for people; `indent` would do without the quick encoder, and this is written often.
@@ -85,7 +85,7 @@ class Journal:
         secure_files.replace(self.path, text, mode=0o640)
 
 
-def _sensible(rows: Iterable[object]) -> tuple[tuple[Remembered, ...], list[str]]:
+def _sensible(rows: Iterable[object]) -> tuple[tuple[JobState, ...], list[str]]:
     """The rows that make sense, and what is wrong with each of the others."""
     found, wrong = [], []
     for row in rows:

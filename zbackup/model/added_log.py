@@ -36,4 +36,4 @@ class ContainsPositions(Protocol):
     it is of."""
 
     def contains(self, files: BackupFiles, position: str) -> bool:
-        """Tell whether the log that add_log() put there holds what stands at that position."""
+        """Whether the log that add_log() put there holds what stands at that position."""

@@ -56,7 +56,7 @@ def dependable(anchors: Iterable[Anchor], rules: Rules) -> list[Anchor]:
 
 
 def _same_clock(one: Anchor, other: Anchor, tolerance: int) -> bool:
-    """Tell whether the wall clock was not stepped between two readings in one run of the machine."""
+    """Whether the wall clock was not stepped between two readings in one run of the machine."""
     if one.clock is None or other.clock is None:
         return True
     passed = (other.clock.uptime - one.clock.uptime) * SECOND
@@ -64,7 +64,7 @@ def _same_clock(one: Anchor, other: Anchor, tolerance: int) -> bool:
 
 
 def bounds(anchors: Sequence[Anchor], stop: int, rules: Rules) -> Bounds:
-    """Tell what dependable anchors, in the order of the log, say of the stop point for a target."""
+    """What dependable anchors, in the order of the log, say of the stop point for a target."""
     slack = rules.tolerance
     before = [a for a in anchors if a.latest + slack <= stop]
     # A replica's times may be behind this host's clock by any lag, and so by them is what follows.

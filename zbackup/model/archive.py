@@ -193,7 +193,7 @@ class ArchivedFile:
         return str(self.end_position or f"{self.file.name}:{self.size}")
 
     def continues(self, other: "ArchivedFile") -> bool:
-        """Tell whether this one was seen to continue the other, of which nothing is missing."""
+        """Whether this one was seen to continue the other, of which nothing is missing."""
         mine, its = self.file, other.file
         follows = (its.server, its.number, its.epoch) == (mine.server, mine.number - 1, mine.follows)
         return other.closed and follows and mine.begin == other.end_position

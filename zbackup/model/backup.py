@@ -75,11 +75,11 @@ class Backup:
         return self.record.as_of is not None and self.record.complete_to is not None
 
     def reaches(self, moment: datetime) -> bool:
-        """Tell whether everything committed before `moment` is certainly inside."""
+        """Whether everything committed before `moment` is certainly inside."""
         return self.record.complete_to is not None and self.record.complete_to >= moment
 
     def ends_before(self, time: ClusterTime) -> bool:
-        """Tell whether nothing from this cluster time on is inside, by what was seen when the backup was
+        """Whether nothing from this cluster time on is inside, by what was seen when the backup was
         there."""
         try:
             return ClusterTime.parse(self.record.server.get("oplog_after", "").partition("@")[0]) < time

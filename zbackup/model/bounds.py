@@ -107,7 +107,7 @@ def plain(value: str, most: int) -> str:
 
 
 def zfs_name(value: str) -> str:
-    """Tell what ZFS may call a dataset, or a snapshot without its dataset."""
+    """What ZFS may call a dataset, or a snapshot without its dataset."""
     if not _ZFS_NAME.fullmatch(text(value, MOST_ZFS_NAME)) or ".." in value.split("/"):
         raise ValueError(f"{shown(value)} is no name of a dataset")
     return value
@@ -121,7 +121,7 @@ def numbered(value: str, most: int = MOST_TEXT) -> str:
 
 
 def from_json(value: str) -> object:
-    """Tell what a JSON text says."""
+    """What a JSON text says."""
     try:
         return json.loads(text(value))
     except RecursionError as deep:

@@ -22,7 +22,7 @@ class Mask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class SourceServer:
     """The server that a replica follows, and the account with which it logs in there."""
 
     host: str
@@ -54,7 +54,7 @@ class CloneRules:
     start: OnBoot = "never"
     own_root: bool = False
     mask: tuple[Mask, ...] = ()
-    replica: Source | None = None
+    replica: SourceServer | None = None
     mask_limit: float = 3600.0
     warn: float = 1800.0
     on_warning: tuple[str, ...] = ()
@@ -103,4 +103,4 @@ class Adoption:
     login: Login | None = None
     prepare: Prepare | None = None
     recovered: bool = False
-    source: Source | None = None
+    source: SourceServer | None = None

@@ -56,7 +56,7 @@ class Addresses:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Membership:
+class ClusterMembership:
     """A recovered member by its own metadata: its cluster's id, "" for none; and, on the config server
     alone, the replica sets of all shards."""
 
@@ -76,7 +76,7 @@ class TooLate(NotRecoverable):
 
 
 def is_host(text: str) -> bool:
-    """Tell whether it can be a host in an address: a name, or an IPv4 address."""
+    """Whether it can be a host in an address: a name, or an IPv4 address."""
     return re.fullmatch(_HOST, text) is not None
 
 
@@ -105,7 +105,7 @@ def addresses(config: str, shards: Sequence[str], key: str = "") -> Addresses:
 
 
 def role_of(server: Mapping[str, str]) -> str:
-    """Tell what a backup's server was in its cluster, by Record.server: "configsvr", "shardsvr" or ""."""
+    """What a backup's server was in its cluster, by Record.server: "configsvr", "shardsvr" or ""."""
     try:
         role = setting(recorded_settings(server), "sharding.clusterRole")
     except VerificationFailed:

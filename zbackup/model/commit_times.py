@@ -175,11 +175,11 @@ class StopSearch:
         return Decision(low, high if disputed and high != low else None, self._behind)
 
     def _is_doubt_open(self) -> bool:
-        """Tell whether those without a believable time may be far from the target on either side of it."""
+        """Whether those without a believable time may be far from the target on either side of it."""
         return self._doubtful is not None and ((self._ahead and self._back) or not self._came_to_target())
 
     def _are_in_ordinary_disorder(self) -> bool:
-        """Tell whether what carries an earlier time is so little behind that clocks that are right may do
+        """Whether what carries an earlier time is so little behind that clocks that are right may do
         that."""
         tolerance = self._rules.tolerance
         least = self._least[1] if self._least else self._stop
@@ -187,7 +187,7 @@ class StopSearch:
         return near and self._earliest_behind >= self._stop - tolerance
 
     def _are_slow(self) -> bool:
-        """Tell whether what carries an earlier time began before the target and ended behind it.
+        """Whether what carries an earlier time began before the target and ended behind it.
 
         So it is when the log's times came to the target step by step, few of many are behind, and the log
         goes on behind the last of them where the many had come to. Had a clock stood ahead, it would go on
@@ -203,7 +203,7 @@ class StopSearch:
         )
 
     def _leapt_over(self, began: int, latest: int) -> bool:
-        """Tell whether a clock put forward by as much as the log went back then would look the same."""
+        """Whether a clock put forward by as much as the log went back then would look the same."""
         slack = self._rules.tolerance
         return any(
             before <= began + slack and began < after and after - before >= latest - began - slack
@@ -217,7 +217,7 @@ class StopSearch:
         self._leaps.append((before, after))
 
     def _came_to_target(self) -> bool:
-        """Tell whether the log's times rose to the target step by step."""
+        """Whether the log's times rose to the target step by step."""
         return self._first_time - self._known <= WIDE * self._rules.tolerance
 
     def _here(self, file: int, span: Span) -> Point:

@@ -99,7 +99,7 @@ class Cron:
         return best
 
     def _instants(self, local: datetime, zone: ZoneInfo) -> list[datetime]:
-        """Tell when a local clock shows `local`: once; twice; or never, then when it has skipped it."""
+        """When a local clock shows `local`: once; twice; or never, then when it has skipped it."""
         first, second = (local.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
         if first == second:
             return [first]
@@ -133,7 +133,7 @@ class Cron:
 
 
 def _clocks_go_on(moment: datetime, zone: ZoneInfo) -> bool:
-    """Tell whether the clocks of `zone` are neither put on nor back near `moment`."""
+    """Whether the clocks of `zone` are neither put on nor back near `moment`."""
     before, after = ((moment + by).astimezone(zone).utcoffset() for by in (-2 * _SHIFT, 2 * _SHIFT))
     return before == after
 

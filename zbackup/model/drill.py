@@ -45,7 +45,7 @@ Seconds = Annotated[float, Field(ge=0, le=MOST_SECONDS), PlainSerializer(partial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class DrillVerdict:
     """The verdict of a drill of one backup, which ended `at`.
 
     `backup` is the identity of the one that was started from and `name` what it is called. `to` is the moment
@@ -69,10 +69,10 @@ class Verdict:
         return not self.why
 
 
-_VERDICT = TypeAdapter(Verdict)
+_VERDICT = TypeAdapter(DrillVerdict)
 
 
-def remember(verdicts: Sequence[Verdict], verdict: Verdict) -> tuple[Verdict, ...]:
+def remember(verdicts: Sequence[DrillVerdict], verdict: DrillVerdict) -> tuple[DrillVerdict, ...]:
     """With one more, the last few; and the last that passed, however many failed since."""
     found = (*verdicts, verdict)
     kept = found[-MOST_KEPT:]
@@ -80,22 +80,22 @@ def remember(verdicts: Sequence[Verdict], verdict: Verdict) -> tuple[Verdict, ..
     return kept if not passed or passed[0] in kept else (*passed, *kept[1:])
 
 
-def last_passed(verdicts: Sequence[Verdict]) -> Verdict | None:
+def last_passed(verdicts: Sequence[DrillVerdict]) -> DrillVerdict | None:
     """The last that passed; None if none did."""
     return next((v for v in reversed(verdicts) if v.passed), None)
 
 
-def by_backup(verdicts: Sequence[Verdict]) -> dict[str, Verdict]:
+def by_backup(verdicts: Sequence[DrillVerdict]) -> dict[str, DrillVerdict]:
     """Map each backup's identity to the last verdict on it."""
     return {v.backup: v for v in verdicts}
 
 
-def to_text(verdict: Verdict) -> str:
+def to_text(verdict: DrillVerdict) -> str:
     """Write a verdict as it stands on a snapshot."""
     return one_text(_row(verdict))
 
 
-def to_list(verdicts: Sequence[Verdict]) -> str:
+def to_list(verdicts: Sequence[DrillVerdict]) -> str:
     """Write verdicts together: as many as a property takes, the oldest are left out."""
     rows = [_row(v) for v in verdicts]
     while len(text := one_text(rows)) > CHUNK:
@@ -106,16 +106,16 @@ def to_list(verdicts: Sequence[Verdict]) -> str:
     return text
 
 
-def from_text(text: str) -> Verdict | None:
-    """Tell what is written on a snapshot; None for what cannot be understood."""
+def from_text(text: str) -> DrillVerdict | None:
+    """What is written on a snapshot; None for what cannot be understood."""
     try:
         return _VERDICT.validate_python(bounds.from_json(text))
     except ValueError:
         return None
 
 
-def from_list(text: str) -> tuple[Verdict, ...]:
-    """Tell what is written together; what cannot be understood is left out."""
+def from_list(text: str) -> tuple[DrillVerdict, ...]:
+    """What is written together; what cannot be understood is left out."""
     try:
         rows = bounds.from_json(text)
     except ValueError:
@@ -129,5 +129,5 @@ def from_list(text: str) -> tuple[Verdict, ...]:
     return tuple(found)
 
 
-def _row(verdict: Verdict) -> dict[str, Any]:
+def _row(verdict: DrillVerdict) -> dict[str, Any]:
     return {name: value for name, value in to_rows(_VERDICT, verdict).items() if value not in (None, "")}

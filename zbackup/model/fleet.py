@@ -7,7 +7,7 @@ from zbackup.model.finding import Severity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class FleetMember:
     """An instance at `address`, below it at `path` ("" for itself), which is the host's name where each host
     has a dataset of its own. `backups` counts those that say they are committed; `newest` is proven to be,
     and with it come the engine, when it was `taken`, and its last commit `as_of`. Everything acknowledged
@@ -42,7 +42,7 @@ class Fleet:
     at nobody knows that it is well."""
 
     looked: datetime
-    members: tuple[Member, ...]
+    members: tuple[FleetMember, ...]
     unreachable: tuple[tuple[str, str], ...] = ()
     left_out: int = 0
     reported: tuple[tuple[str, datetime], ...] = ()

@@ -30,7 +30,7 @@ def tool_of(name: str) -> str:
 
 
 def is_foreign(snapshot: Snapshot) -> bool:
-    """Tell whether nothing of zbackup's is written on it, of whatever kind."""
+    """Whether nothing of zbackup's is written on it, of whatever kind."""
     return not any(key.startswith(PREFIX) for key, _ in snapshot.properties)
 
 
@@ -54,7 +54,7 @@ class Foreign:
 
     @property
     def at_once(self) -> bool:
-        """Tell whether all of them are of one moment: ZFS gives what one command takes one number."""
+        """Whether all of them are of one moment: ZFS gives what one command takes one number."""
         return len({s.createtxg for s in self.snapshots}) == 1
 
     @property

@@ -60,7 +60,7 @@ class LogEntry:
     no_tables: tuple[str, ...] = ()
 
     def kinds(self) -> tuple[Kind, ...]:
-        """Tell what it did to any table, in the order of KINDS."""
+        """What it did to any table, in the order of KINDS."""
         done = {kind for each in self.tables for kind in each.kinds}
         return tuple(kind for kind in KINDS if kind in done)
 
@@ -90,7 +90,7 @@ class LogFilter:
     backwards: bool = False
 
     def admits(self, entry: LogEntry) -> bool:
-        """Tell whether the entry is wanted."""
+        """Whether the entry is wanted."""
         return (
             self.admits_time(entry.transaction.committed)
             and (not (self.tables or self.kinds) or any(map(self.admits_table, entry.tables)))
@@ -98,19 +98,19 @@ class LogFilter:
         )
 
     def admits_time(self, committed: datetime) -> bool:
-        """Tell whether the commit time is wanted."""
+        """Whether the commit time is wanted."""
         after = self.since is None or committed >= self.since
         return after and (self.until is None or committed < self.until)
 
     def admits_table(self, touched: Touched) -> bool:
-        """Tell whether what was done to this table is wanted."""
+        """Whether what was done to this table is wanted."""
         return self._is_kind(touched) and (not self.tables or self.admits_name(touched.name))
 
     def _is_kind(self, touched: Touched) -> bool:
         return not self.kinds or not self.kinds.isdisjoint(touched.kinds)
 
     def admits_name(self, name: str) -> bool:
-        """Tell whether it is one of the tables that are named."""
+        """Whether it is one of the tables that are named."""
         whole, schemas = self._names
         name = name.casefold() if self.fold else name
         schema, table = separated(name)

@@ -224,14 +224,14 @@ def _is_abbreviation(named: str | None) -> bool:
 
 
 def _abbreviations(zone: ZoneInfo) -> set[str | None]:
-    """Tell what clocks of the zone are called, as local_text says: those of this century's winters and
+    """What clocks of the zone are called, as local_text says: those of this century's winters and
     summers."""
     days = (datetime(year, month, 15, tzinfo=zone) for year in range(2000, 2040) for month in (1, 4, 7, 10))
     return {day.tzname() for day in days}
 
 
 def _reading_called(name: str, wall: datetime, zone: ZoneInfo) -> datetime:
-    """Tell when clocks of the zone show this and are called so. Raise UsageError if they never do."""
+    """When clocks of the zone show this and are called so. Raise UsageError if they never do."""
     for fold in (0, 1):
         local = wall.replace(tzinfo=zone, fold=fold)
         at = local.astimezone(UTC)

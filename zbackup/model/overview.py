@@ -12,7 +12,7 @@ Kind = Literal["base", "log", "unsound"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Backup:
+class OverviewBackup:
     """A backup. `keep` are the tiers and other reasons for which it stays, () where it goes at the next
     prune, and before `until` no prune destroys it (None: nobody can tell; plan.retention.kept_until).
     `drill` is what the last drill of it proved, `used` what destroying it frees, in bytes."""
@@ -31,12 +31,12 @@ class Backup:
 
     @property
     def forever(self) -> bool:
-        """Tell whether the policy keeps it without an end."""
+        """Whether the policy keeps it without an end."""
         return self.until is not None and self.until >= FOREVER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
+class OverviewRange:
     """Every moment after `after` and up to `to` can be restored; `live`: its end moves on with the log."""
 
     after: datetime
@@ -45,7 +45,7 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gap:
+class OverviewGap:
     """No moment after `after` and up to `to` can be restored. `older` and `newer` are the backups at its ends
     ("": the live log)."""
 
@@ -58,9 +58,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """See model.finding."""
-
+class OverviewFinding:
     severity: Severity
     subject: str
     text: str
@@ -69,7 +67,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Destination:
+class OverviewDestination:
     """The copies at a destination. `lost` are the seconds that would be lost with this host, at most: what
     was committed since the newest backup there was taken, or since its log was `archived` (None: it is not).
     `max_lag` is how much that may be. None where nothing arrived, or nobody said."""
@@ -128,7 +126,7 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Instance:
+class OverviewInstance:
     """An instance, as status, window and list have it. `note` says why the live log is not counted, ""
     where it is. `problem` is why nothing else is known of it, "" where it is. Its dev clones are kept for
     `clone_lease` seconds (None: until destroyed), may grow by `clone_quota` bytes (0: as the pool allows),
@@ -139,18 +137,18 @@ class Instance:
     health: Health
     looked: datetime
     problem: str = ""
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[OverviewFinding, ...] = ()
     newest: str = ""
     newest_taken: datetime | None = None
-    ranges: tuple[Range, ...] = ()
-    gaps: tuple[Gap, ...] = ()
+    ranges: tuple[OverviewRange, ...] = ()
+    gaps: tuple[OverviewGap, ...] = ()
     promised: datetime | None = None
     promise: str = ""
     lacking: tuple[tuple[datetime, datetime], ...] = ()
     note: str = ""
     unreadable: tuple[tuple[str, str], ...] = ()
-    backups: tuple[Backup, ...] = ()
-    destinations: tuple[Destination, ...] = ()
+    backups: tuple[OverviewBackup, ...] = ()
+    destinations: tuple[OverviewDestination, ...] = ()
     jobs: tuple[Job, ...] = ()
     drills: tuple[Drill, ...] = ()
     room: Room | None = None
@@ -162,7 +160,7 @@ class Instance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clone:
+class OverviewClone:
     """A clone, as `zbackup clone list` has it. `lease_ends` is None for never; `quota` is how far it may
     grow, in bytes, 0 as the pool allows."""
 
@@ -192,8 +190,8 @@ class Overview:
     zone: str
     looked: datetime
     daemon_runs: bool
-    instances: tuple[Instance, ...]
-    clones: tuple[Clone, ...] = ()
+    instances: tuple[OverviewInstance, ...]
+    clones: tuple[OverviewClone, ...] = ()
     unreadable_clones: tuple[tuple[str, str], ...] = ()
     clones_problem: str = ""
     settings: tuple[tuple[str, str], ...] = ()

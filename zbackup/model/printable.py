@@ -9,7 +9,7 @@ _UNSAFE: Final = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 
 
 def is_unsafe(character: str) -> bool:
-    """Tell whether it may move the cursor, begin a line, turn the direction of text or hide itself."""
+    """Whether it may move the cursor, begin a line, turn the direction of text or hide itself."""
     return (
         not " " <= character <= "~"
         and unicodedata.category(character) in _UNSAFE
@@ -18,7 +18,7 @@ def is_unsafe(character: str) -> bool:
 
 
 def is_plain(text: str) -> bool:
-    """Tell whether it is printable() as it is, on one line."""
+    """Whether it is printable() as it is, on one line."""
     return text.isprintable() or not any(map(is_unsafe, text))
 
 

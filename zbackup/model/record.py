@@ -85,12 +85,12 @@ LockKind = Literal["ftwrl", "backup-stage", "backup-lock", "fsync", "none"]
 
 
 def ends_log(blocker: str) -> bool:
-    """Tell whether the log is whole up to its end, and goes on no farther."""
+    """Whether the log is whole up to its end, and goes on no farther."""
     return blocker.startswith(ENDS_LOG)
 
 
 def leaves_out(blocker: str) -> bool:
-    """Tell whether the log goes on, and lacks what was committed."""
+    """Whether the log goes on, and lacks what was committed."""
     return blocker.startswith(LEAVES_OUT)
 
 
@@ -160,7 +160,7 @@ class Record:
 
     @property
     def breaks_log(self) -> bool:
-        """Tell whether the log may lack what was committed when this was taken: none leads across it."""
+        """Whether the log may lack what was committed when this was taken: none leads across it."""
         return any(not blocker.startswith(OF_DATA_ALONE) for blocker in self.blockers)
 
     @property
@@ -180,7 +180,7 @@ class Record:
 
     @property
     def label(self) -> str:
-        """Tell what whoever took it calls it; "" for nothing."""
+        """What whoever took it calls it; "" for nothing."""
         return self.server.get(LABEL, "")
 
     @property
@@ -193,7 +193,7 @@ class Record:
 
     @property
     def without_date(self) -> dict[str, str]:
-        """Tell what `server` is when nothing but the retention policy keeps the backup."""
+        """What `server` is when nothing but the retention policy keeps the backup."""
         return {name: value for name, value in self.server.items() if name != KEEP_UNTIL}
 
     @property
@@ -291,7 +291,7 @@ def from_properties(properties: dict[str, str]) -> Record | None:
         raise ValueError(
             f"written by a newer zbackup (record version {bounds.shown(properties[PREFIX + 'version'])})"
         )
-    get = _Reader({k.removeprefix(PREFIX): v for k, v in properties.items() if k.startswith(PREFIX)})
+    get = _ValueReader({k.removeprefix(PREFIX): v for k, v in properties.items() if k.startswith(PREFIX)})
     try:
         return Record(
             backup=get.needed("backup", _name),
@@ -372,7 +372,7 @@ def _lock_kind(text: str) -> LockKind:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class _ValueReader:
     values: dict[str, str]
 
     def optional(self, name: str) -> str | None:
@@ -386,7 +386,7 @@ class _Reader:
         return found
 
     def needed(self, name: str, meaning: Callable[[str], T]) -> T:
-        """Tell what the value means.
+        """What the value means.
 
         Raise KeyError if there is none, ValueError, naming it, if it is damaged.
         """

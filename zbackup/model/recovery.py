@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from zbackup.model.cluster import Addresses, Membership
+from zbackup.model.cluster import Addresses, ClusterMembership
 from zbackup.model.log import Transaction, how_many
 from zbackup.model.proof import Sight
 from zbackup.model.record import Record
@@ -80,7 +80,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Files:
+class RecoveryFiles:
     """A backup's files, where they are now, and the mounts a server on them must see.
 
     `home` is a directory of the clone's own for a server's log, relay log and scratch files; `run` a short
@@ -102,7 +102,6 @@ class Files:
 
     @property
     def process(self) -> Path:
-        """See process_note."""
         return process_note(self.run)
 
 
@@ -111,7 +110,7 @@ OUTSIDE = "outside"
 
 
 def process_note(run: Path) -> Path:
-    """Tell where it is noted which process is the server of the clone with the run directory `run`.
+    """Where it is noted which process is the server of the clone with the run directory `run`.
 
     Beside that directory and not in it: the server may write there, and whoever stops a clone's server
     sends signals, as root, to the process that is noted.
@@ -182,12 +181,12 @@ class Recovered:
     clock_accepted: bool = False
     other_zone: str = ""
     other_settings: str = ""
-    member: Membership | None = None
+    member: ClusterMembership | None = None
     sights: tuple[Sight, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class CheckedTables:
     """The server's own check of its tables or collections: how many it checked, which are damaged, each in a
     line, and which it did not check although they hold something."""
 

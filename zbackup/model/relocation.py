@@ -14,7 +14,7 @@ class Relocation:
     moves: tuple[tuple[str, str], ...]
 
     def path(self, original: str) -> Path:
-        """Tell where `original` is now. Raise Refused if it was on none of the mountpoints."""
+        """Where `original` is now. Raise Refused if it was on none of the mountpoints."""
         inside = [(old, new) for old, new in self.moves if PurePosixPath(original).is_relative_to(old)]
         if not inside:
             known = ", ".join(old for old, _ in self.moves)

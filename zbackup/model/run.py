@@ -8,7 +8,7 @@ Result = Literal["done", "failed", "postponed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class JobRun:
     """It `began` then and took `seconds`; `message` is why it failed or gave way, "" where it did neither."""
 
     instance: str

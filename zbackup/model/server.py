@@ -32,7 +32,7 @@ class Tuning:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Oplog:
+class OplogFacts:
     """A mongod's log: bytes that it holds and may hold, seconds from its oldest entry to the newest, and for
     how many seconds it keeps entries even if it grows larger. `data_directory` is where the data is."""
 
@@ -68,7 +68,7 @@ class ServerFacts:
     blockers: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     tuning: Tuning | None = None
-    oplog: Oplog | None = None
+    oplog: OplogFacts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

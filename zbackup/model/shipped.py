@@ -63,7 +63,7 @@ def to_text(arrived: Arrived) -> str:
 
 
 def from_text(text: str) -> Arrived | None:
-    """Tell what is written down; None for what cannot be understood: the next run writes it again."""
+    """What is written down; None for what cannot be understood: the next run writes it again."""
     try:
         return _ARRIVED.validate_python(bounds.from_json(text))
     except ValueError:

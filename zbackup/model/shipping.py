@@ -170,7 +170,7 @@ class OutgoingStream:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class CheckedCopy:
     """A backup at a destination that was verified: what is wrong with it, and the bytes that were read.
 
     `backup` is Record.backup and `name` the snapshots' name, as far as they are known.
@@ -209,7 +209,7 @@ class KeyTrial:
 
 
 def commit_properties(record: Record, parts: Sequence[int], when: str) -> dict[str, str]:
-    """Tell what is written on each copy of a backup: its record, what it consists of, and the marker."""
+    """What is written on each copy of a backup: its record, what it consists of, and the marker."""
     listed = json.dumps([str(guid) for guid in parts], separators=(",", ":"))
     pieces = split(PARTS, listed, CHUNK) if len(listed) > MOST_OF_VALUE else [(PARTS, listed)]
     return to_properties(record) | dict(pieces) | {COMMITTED: when}
@@ -235,7 +235,7 @@ def _parts(properties: Mapping[str, str]) -> tuple[int, ...]:
 
 
 def bookmark_name(destination: str, guid: int) -> str:
-    """Tell what a bookmark of ours is called, without the dataset: it says by itself what it is of."""
+    """What a bookmark of ours is called, without the dataset: it says by itself what it is of."""
     return f"{MARK}:{destination}:{guid}"
 
 
@@ -285,6 +285,6 @@ class Holder:
 
 
 def holder_of(tag: str) -> Holder | None:
-    """Tell who a tag belongs to; None when it is not one of shipping."""
+    """Who a tag belongs to; None when it is not one of shipping."""
     found = _TAG.fullmatch(tag)
     return Holder(found["host"], found["instance"], found["destination"]) if found else None

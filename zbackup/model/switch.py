@@ -13,7 +13,7 @@ _WRITTEN = ConfigDict(extra="forbid")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
+class ServiceCommands:
     """The commands that stop and start an instance's server, as argv; `limit` is in seconds, for each of
     them.
 
@@ -27,7 +27,7 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leaving:
+class SteppedAside:
     """A dataset of production's that steps aside. `name` is what it is called there, `mountpoint` where it is
     mounted ("" if it is not), and `own` the settings of its own that it cannot keep while it is aside."""
 
@@ -66,16 +66,16 @@ class Switch:
     at: Moment
     suffix: str
     roots: tuple[str, ...]
-    leaving: tuple[Leaving, ...]
+    leaving: tuple[SteppedAside, ...]
     coming: tuple[Coming, ...]
 
     def aside(self, name: str) -> str:
-        """Tell what a dataset of production's is called while it is aside."""
+        """What a dataset of production's is called while it is aside."""
         root = next(r for r in self.roots if name == r or name.startswith(r + "/"))
         return root + self.suffix + name.removeprefix(root)
 
     def place_aside(self, mountpoint: str) -> str:
-        """Tell where it is mounted then: never below what takes its place."""
+        """Where it is mounted then: never below what takes its place."""
         known = [each.mountpoint for each in self.leaving if each.mountpoint]
         tops = [m for m in known if mountpoint == m or mountpoint.startswith(m.rstrip("/") + "/")]
         top = min(tops, key=len, default=mountpoint)

@@ -33,7 +33,7 @@ class TableName:
 
     @property
     def is_schema(self) -> bool:
-        """Tell whether the whole schema is meant."""
+        """Whether the whole schema is meant."""
         return self.table == EVERY_TABLE
 
     def typed(self, engine: str) -> str:

@@ -48,7 +48,7 @@ class BeforeTransaction:
 
     @property
     def at(self) -> datetime:
-        """Tell when the transaction was committed."""
+        """When the transaction was committed."""
         return self.transaction.committed
 
 
@@ -78,7 +78,7 @@ RestoreTarget = Moment | ClusterTime | BeforeTransaction | UnseenTransaction | B
 
 
 def stop_of(target: RestoreTarget, *, accept_clock: bool = False) -> Stop | None:
-    """Tell where to stop a replay; None where nothing is replayed, or the log is out of sight as yet."""
+    """Where to stop a replay; None where nothing is replayed, or the log is out of sight as yet."""
     match target:
         case Moment():
             end = target.exclusive_end

@@ -32,7 +32,7 @@ class Gtid:
         return f"{self.source}{':' if self.flavor == 'mysql' else '-'}{self.number}"
 
     def is_in(self, recorded: str) -> bool:
-        """Tell whether it is in a set of GTIDs as servers write them.
+        """Whether it is in a set of GTIDs as servers write them.
 
         MariaDB tells the last one of each domain only, so this goes by the numbers in the domain.
         """
@@ -43,7 +43,7 @@ class Gtid:
         return any(each["domain"] == domain and self.number <= int(each["number"]) for each in last)
 
     def _is_among(self, entry: str) -> bool:
-        """Tell whether it is in UUID:1-5:7:tag:1-3; a tag is that of the numbers behind it.
+        """Whether it is in UUID:1-5:7:tag:1-3; a tag is that of the numbers behind it.
 
         What is no range is a tag, so that nothing which was recorded wrongly holds it.
         """

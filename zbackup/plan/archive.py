@@ -80,7 +80,7 @@ def newest_epoch(archived: Sequence[ArchivedFile]) -> int:
 
 
 def is_behind(plan: ArchivePlan) -> bool:
-    """Tell whether the archive lacks anything that was found."""
+    """Whether the archive lacks anything that was found."""
     return any(append.end > append.begin for append in plan.appends)
 
 

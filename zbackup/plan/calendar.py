@@ -100,7 +100,7 @@ def _wall(step: Span, key: int) -> datetime:
 
 
 def label(step: Span, start: datetime, zone: ZoneInfo) -> str:
-    """Tell what people call the period that begins at `start`: 2024-05-01 10:00, 2024-05-01, 2024-05 or
+    """What people call the period that begins at `start`: 2024-05-01 10:00, 2024-05-01, 2024-05 or
     2024."""
     local = start.astimezone(zone)
     if step.unit in _LABELS:

@@ -2,7 +2,7 @@
 
 
 def checked(number: int, unchecked: int) -> str:
-    """Tell how many tables a drill had the server check, and how many that would not."""
+    """How many tables a drill had the server check, and how many that would not."""
     return f"{number} table{'s' * (number != 1)} checked{not_checked(unchecked)}"
 
 

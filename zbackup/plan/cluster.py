@@ -21,7 +21,7 @@ SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class CoveredSpan:
     """Every moment after `after` and up to `to` is covered by all members."""
 
     after: datetime
@@ -39,17 +39,17 @@ class MemberFacts:
     end: ClusterTime | None
 
 
-def common(members: Mapping[str, MemberFacts]) -> tuple[Span, ...]:
+def common(members: Mapping[str, MemberFacts]) -> tuple[CoveredSpan, ...]:
     """The moments that are in the windows of all, oldest first; none without members."""
-    found: list[Span] | None = None
+    found: list[CoveredSpan] | None = None
     for facts in members.values():
-        own = [Span(each.after, each.to) for each in facts.window.ranges]
+        own = [CoveredSpan(each.after, each.to) for each in facts.window.ranges]
         found = own if found is None else _both(found, own)
     return tuple(found or ())
 
 
-def _both(one: list[Span], other: list[Span]) -> list[Span]:
-    pairs = (Span(max(a.after, b.after), min(a.to, b.to)) for a in one for b in other)
+def _both(one: list[CoveredSpan], other: list[CoveredSpan]) -> list[CoveredSpan]:
+    pairs = (CoveredSpan(max(a.after, b.after), min(a.to, b.to)) for a in one for b in other)
     return sorted((span for span in pairs if span.after < span.to), key=lambda span: span.after)
 
 
@@ -108,7 +108,7 @@ def require_covered(at: ClusterTime, members: Mapping[str, MemberFacts], zone: Z
 
 
 def covers(facts: MemberFacts, at: ClusterTime) -> bool:
-    """Tell whether a member can be restored to a cluster time, by its window and by its log's end."""
+    """Whether a member can be restored to a cluster time, by its window and by its log's end."""
     wanted = at.at + SECOND if at.increment else at.at
     reached = facts.end is not None and at <= facts.end
     last = facts.window.ranges[-1:]
@@ -123,5 +123,5 @@ def _window(facts: MemberFacts, zone: ZoneInfo) -> str:
     return whole.describe(zone) if whole else "nothing can be restored yet"
 
 
-def _text(span: Span, zone: ZoneInfo) -> str:
+def _text(span: CoveredSpan, zone: ZoneInfo) -> str:
     return f"what is after {local_text(span.after, zone)} up to {local_text(span.to, zone)}"

@@ -40,7 +40,7 @@ class History:
 
     @property
     def differs(self) -> bool:
-        """Tell whether what was compared was different, and no success has said otherwise since."""
+        """Whether what was compared was different, and no success has said otherwise since."""
         return bool(self.failures) and self.error == DIFFERENT
 
     def after(self, error: str, message: str, now: datetime) -> "History":
@@ -72,7 +72,7 @@ class CronSlots:
 def due(
     timing: Timing, retry: Retry, history: History, now: datetime, zone: ZoneInfo, *, offset: float = 0
 ) -> Due:
-    """Tell when the job runs next: at the first slot after its last success, `offset` seconds into it.
+    """When the job runs next: at the first slot after its last success, `offset` seconds into it.
 
     A time in the past means at once: slots that were missed are made up for by one run. A last success in
     the future is a clock that was put back: it is no reason to wait. After a failure it is tried again
@@ -124,7 +124,7 @@ def expected_every(timing: Timing, now: datetime, zone: ZoneInfo) -> float:
 
 
 def clock_jumped(before: tuple[datetime, float], after: tuple[datetime, float]) -> timedelta | None:
-    """Tell how far the wall clock went beyond the monotonic one between two looks at (wall, monotonic).
+    """How far the wall clock went beyond the monotonic one between two looks at (wall, monotonic).
 
     None when they agree. A machine that slept looks like a clock put forward, and that is as it should be.
     """

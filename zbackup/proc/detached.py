@@ -91,7 +91,7 @@ class Process:
         return Process.of(self.pid) == self
 
     def wait(self, timeout: float) -> bool:
-        """Tell whether it ended within `timeout` seconds."""
+        """Whether it ended within `timeout` seconds."""
         deadline = time.monotonic() + timeout
         while self.alive:
             if time.monotonic() > deadline:
@@ -124,7 +124,7 @@ class Process:
 
 
 def _has_threads(pid: int) -> bool:
-    """Tell whether a process whose first thread has ended has others: they keep its files and its mounts."""
+    """Whether a process whose first thread has ended has others: they keep its files and its mounts."""
     try:
         return len(os.listdir(f"/proc/{pid}/task")) > 1  # noqa: PTH208  numbers, not paths
     except OSError:
@@ -195,12 +195,12 @@ def _in_memory(name: str) -> int:
 
 
 def limits_apply() -> bool:
-    """Tell whether systemd runs here, which alone can limit memory and CPU (sd_booted(3))."""
+    """Whether systemd runs here, which alone can limit memory and CPU (sd_booted(3))."""
     return SYSTEMD.is_dir()
 
 
 def _scope(limits: Limits, name: str) -> tuple[str, ...]:
-    """Tell what puts a program into a scope of systemd's with these limits; it stays the same process.
+    """What puts a program into a scope of systemd's with these limits; it stays the same process.
 
     Its name is new each time: the scope of the server before it may not be gone yet.
     """

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from zbackup.proc.mount_namespace import View, arrange, named_paths
+from zbackup.proc.mount_namespace import NamespaceView, arrange, named_paths
 from zbackup.proc.mounts import leave_mounts
 from zbackup.proc.network_namespace import leave_network
 from zbackup.proc.privileges import become_user, call_nobody, last_capability
@@ -57,8 +57,8 @@ def _end_first() -> None:
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
-def _view(wanted: dict[str, Any]) -> View:
-    return View(
+def _view(wanted: dict[str, Any]) -> NamespaceView:
+    return NamespaceView(
         hide=tuple(wanted["hide"]),
         bind=tuple((directory, mountpoint) for directory, mountpoint in wanted["bind"]),
         own=tuple(wanted["own"]),
@@ -73,7 +73,7 @@ def _choose_network(wanted: dict[str, Any]) -> None:
 
 
 def read_order() -> str:
-    """Tell what we are told. The server gets nothing to read there."""
+    """What we are told. The server gets nothing to read there."""
     text = sys.stdin.buffer.read().decode()
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

@@ -51,7 +51,7 @@ class Guardian:
 
     @property
     def alive(self) -> bool:
-        """Tell whether it still watches."""
+        """Whether it still watches."""
         return self._process.poll() is None
 
     def act(self) -> bool:

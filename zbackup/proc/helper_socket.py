@@ -87,7 +87,7 @@ def ask_patiently(path: Path, question: Mapping[str, str], stop: Callable[[], bo
 
 
 def hung_up(connection: socket.socket) -> bool:
-    """Tell whether whoever asked is gone."""
+    """Whether whoever asked is gone."""
     try:
         return _readable(connection, 0) and connection.recv(1, socket.MSG_PEEK) == b""
     except OSError:

@@ -34,7 +34,7 @@ _PEER = struct.Struct("3i")  # struct ucred: pid, uid, gid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Process:
+class FoundProcess:
     """A running server as the kernel shows it; nothing of it is what the process says of itself.
 
     `program` is the file that runs, `sockets` the paths that it listens at, `ports` the (host, port) pairs,
@@ -53,7 +53,9 @@ class Process:
     unit: str = ""
 
 
-def running(names: Collection[str], files: "re.Pattern[str]", proc: Path = PROC) -> tuple[list[Process], int]:
+def running(
+    names: Collection[str], files: "re.Pattern[str]", proc: Path = PROC
+) -> tuple[list[FoundProcess], int]:
     """The processes that run a program of one of these names, the system's before people's, lowest number
     first; and how many more there are, which are not looked at.
 
@@ -67,7 +69,7 @@ def running(names: Collection[str], files: "re.Pattern[str]", proc: Path = PROC)
             if program := _program(of, names):
                 uid = of.stat().st_uid
                 named.append((uid >= ORDINARY_UID, pid, uid, program))
-    found: list[Process] = []
+    found: list[FoundProcess] = []
     cut, each = 0, Counter[int]()
     for _, pid, uid, program in sorted(named):
         each[uid] += 1
@@ -80,7 +82,7 @@ def running(names: Collection[str], files: "re.Pattern[str]", proc: Path = PROC)
 
 
 def listens(path: str, pid: int) -> bool:
-    """Tell whether it is this process that answers at a socket of this mount namespace."""
+    """Whether it is this process that answers at a socket of this mount namespace."""
     with contextlib.suppress(OSError, ValueError), socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(ANSWER_S)
         probe.connect(path)
@@ -95,7 +97,7 @@ def peer(connected: socket.socket) -> tuple[int, int]:
 
 
 def shares_network(pid: int, proc: Path = PROC) -> bool:
-    """Tell whether a process has the network that we have, so that its ports are the ones we reach."""
+    """Whether a process has the network that we have, so that its ports are the ones we reach."""
     with contextlib.suppress(OSError):
         return (proc / str(pid) / "ns/net").readlink() == (proc / "self/ns/net").readlink()
     return False
@@ -112,10 +114,10 @@ def _program(of: Path, names: Collection[str]) -> str:
     return next((each for each in mapped if Path(each).name in names), "")
 
 
-def _process(of: Path, pid: int, program: str, files: "re.Pattern[str]") -> Process:
+def _process(of: Path, pid: int, program: str, files: "re.Pattern[str]") -> FoundProcess:
     facts = of.stat()
     inodes, opened = _opened(of)
-    return Process(
+    return FoundProcess(
         pid=pid,
         uid=facts.st_uid,
         gid=facts.st_gid,

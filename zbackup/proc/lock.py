@@ -86,5 +86,5 @@ def _acquire(descriptor: int, path: Path, wait: float, waiting: Callable[[str], 
 
 
 def lock_owner(path: Path) -> str:
-    """Tell who holds the lock file at `path` now, as exclusive() was told; "" for nobody."""
+    """Who holds the lock file at `path` now, as exclusive() was told; "" for nobody."""
     return owner_in(path)

@@ -180,7 +180,7 @@ class LogStore:
         return ArchivedFile(file=file, last=chunks[-1], complete_to=complete_of(chunks), stored=stored)
 
     def _lacking(self, known: ArchivedFile) -> list[str]:
-        """Tell what is missing of a file. Bytes are written before their line, so there are never fewer than
+        """What is missing of a file. Bytes are written before their line, so there are never fewer than
         it says."""
         try:
             size = secure_files.stat(self._log(known.file)).st_size

@@ -80,7 +80,7 @@ class _Groups:
         return [m for m in wanted if not self._goes(m, on.get(m.parent), usual[m.source])]
 
     def _goes(self, mount: Mount, parent: Mount | None, usual: Mount | None) -> bool:
-        """Tell whether a mount goes with the usual one: it is at the same path, and its parent mount is a
+        """Whether a mount goes with the usual one: it is at the same path, and its parent mount is a
         peer or a slave of the usual one's parent."""
         above = usual and self._parents.get(usual.parent)
         if not (

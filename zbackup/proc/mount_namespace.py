@@ -81,7 +81,7 @@ STAGE = "/tmp/root"
 """In the server's own /tmp, where nobody else is, and for a moment only."""
 
 
-class View(NamedTuple):
+class NamespaceView(NamedTuple):
     """See detached.Confinement. `named` are paths that the server is told on its command line."""
 
     hide: tuple[str, ...]
@@ -91,7 +91,7 @@ class View(NamedTuple):
     named: tuple[str, ...]
 
 
-def arrange(view: View) -> None:
+def arrange(view: NamespaceView) -> None:
     """Make this process' own namespace what `view` says. Ends with a message if that fails."""
     os.umask(0o022)
     own = [*((directory, directory) for directory in view.own), *view.bind]
@@ -125,7 +125,7 @@ def named_paths(argv: Sequence[str]) -> tuple[str, ...]:
     return tuple(word.removeprefix("FILE:") for word in words if word.removeprefix("FILE:").startswith("/"))
 
 
-def _named_files(view: View, mountpoints: Sequence[str]) -> list[tuple[int, str]]:
+def _named_files(view: NamespaceView, mountpoints: Sequence[str]) -> list[tuple[int, str]]:
     """Open what the server is told to read in a directory that it sees empty, such as a key in /run."""
     found = []
     for path in dict.fromkeys(view.named):
@@ -139,7 +139,7 @@ def _named_files(view: View, mountpoints: Sequence[str]) -> list[tuple[int, str]
     return found
 
 
-def _forget_others(view: View, own: Sequence[tuple[str, str]]) -> None:
+def _forget_others(view: NamespaceView, own: Sequence[tuple[str, str]]) -> None:
     """Unmount here what the server has no use for.
 
     What stays mounted here keeps the host from exporting its pool or taking its disk away for as long as the
@@ -199,11 +199,11 @@ def _led_by_root(directory: str) -> int:
 
 
 def _path(descriptor: int) -> str:
-    """Tell what is open, for a call that takes no descriptor: nobody can lead it elsewhere (proc(5))."""
+    """What is open, for a call that takes no descriptor: nobody can lead it elsewhere (proc(5))."""
     return f"/proc/self/fd/{descriptor}"
 
 
-def _to_cover(view: View, own: Sequence[tuple[str, str]]) -> list[str]:
+def _to_cover(view: NamespaceView, own: Sequence[tuple[str, str]]) -> list[str]:
     """The directories of `cover` that are there and hold nothing that the server needs to find."""
     mountpoints = [mountpoint for _, mountpoint in own]
     return [

@@ -40,7 +40,7 @@ def mount_on(path: Path, source: str, flags: int, options: str) -> None:
 
 
 def is_mounted_on(path: Path, source: str) -> bool:
-    """Tell whether the path leads, without anybody's links, to the root of this file system."""
+    """Whether the path leads, without anybody's links, to the root of this file system."""
     try:
         _require_shown(path, source)
     except (OSError, Refused):

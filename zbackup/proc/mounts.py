@@ -164,7 +164,7 @@ def _remount(mountpoint: str, flags: int) -> None:
 
 
 def is_below(path: str, directory: str) -> bool:
-    """Tell whether `path` is `directory` or below it."""
+    """Whether `path` is `directory` or below it."""
     return directory == "/" or path == directory or path.startswith(directory + "/")
 
 

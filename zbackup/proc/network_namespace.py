@@ -37,7 +37,7 @@ def join_network(pid: int) -> None:
 
 
 def in_host_network() -> bool:
-    """Tell whether this thread is in the network of our process's first thread, which is the host's."""
+    """Whether this thread is in the network of our process's first thread, which is the host's."""
     return Path("/proc/thread-self/ns/net").samefile("/proc/self/ns/net")
 
 

@@ -32,7 +32,7 @@ def told(who: Sequence[tuple[int, str]], room: int = ROOM) -> str:
 
 
 def _paths(of: Path) -> Iterator[str]:
-    """Tell what a process stands in, runs, and has open; nothing of one that is gone or not ours to
+    """What a process stands in, runs, and has open; nothing of one that is gone or not ours to
     look at."""
     links = [of / "cwd", of / "root", of / "exe"]
     with contextlib.suppress(OSError):

@@ -92,7 +92,7 @@ class Command:
 
 
 @dataclass(slots=True)
-class _Running:
+class _RunningCommand:
     command: Command
     process: Child[bytes]
     said: IO[bytes]
@@ -223,7 +223,7 @@ def transfer(sender: Command, receiver: Command, meter: Meter) -> int:
         return count
 
 
-def _pass_head(head: Head | None, source: int, sink: int, sending: _Running) -> int:
+def _pass_head(head: Head | None, source: int, sink: int, sending: _RunningCommand) -> int:
     """Look at the head and pass it on: how many bytes. Raise what is wrong with it, unless it is that the
     sender failed."""
     if head is None:
@@ -239,7 +239,7 @@ def _pass_head(head: Head | None, source: int, sink: int, sending: _Running) -> 
     return len(found)
 
 
-def _judge(sending: _Running, receiving: _Running, count: int) -> None:
+def _judge(sending: _RunningCommand, receiving: _RunningCommand, count: int) -> None:
     sent, received = sending.end(), receiving.end()
     log.debug("stream.ended", bytes=count, sender=sent, receiver=received)
     if sent != 0 and not sending.ended_by_us:
@@ -280,11 +280,11 @@ def _pass_on(source: int, sink: int, meter: Meter, begun: int = 0) -> tuple[int,
 
 
 @contextmanager
-def _started(command: Command, *, stdin: int, stdout: int) -> Iterator[_Running]:
+def _started(command: Command, *, stdin: int, stdout: int) -> Iterator[_RunningCommand]:
     log.debug("command.started", argv=command.argv)
     with tempfile.TemporaryFile() as said:
         process = start(command.argv, stdin=stdin, stdout=stdout, stderr=said)
-        running = _Running(command, process, said)
+        running = _RunningCommand(command, process, said)
         try:
             yield running
         finally:

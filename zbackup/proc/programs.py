@@ -77,7 +77,7 @@ def require_elsewhere(program: Sequence[str], members: Sequence[str]) -> tuple[s
 
 
 def why_not_trusted(path: str) -> str:
-    """Tell who but root (or us) could put another file there, for a message; "" when nobody can.
+    """Who but root (or us) could put another file there, for a message; "" when nobody can.
 
     The path is walked as the kernel does, link by link. A directory that nobody else may write to holds only
     links that root made; so nothing that somebody else could exchange is ever looked at, or waited for. Where

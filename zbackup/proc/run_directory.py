@@ -28,12 +28,12 @@ _DAEMON_MODE = 0o2770
 
 
 def daemon_directory(run_dir: Path) -> Path:
-    """Tell what root's commands and the daemon share."""
+    """What root's commands and the daemon share."""
     return run_dir / DAEMON
 
 
 def own_directory(run_dir: Path) -> Path:
-    """Tell what only we may write to: root and the daemon have one each."""
+    """What only we may write to: root and the daemon have one each."""
     return run_dir if os.geteuid() == 0 else daemon_directory(run_dir)
 
 
@@ -120,7 +120,7 @@ def _require_nobody_works(run_dir: Path) -> None:
 
 
 def owner_in(path: Path) -> str:
-    """Tell who holds the lock file at `path` now, as he said himself; "" for nobody."""
+    """Who holds the lock file at `path` now, as he said himself; "" for nobody."""
     try:
         with secure_files.open_regular(path) as file:
             try:
@@ -133,5 +133,5 @@ def owner_in(path: Path) -> str:
 
 
 def said(descriptor: int) -> str:
-    """Tell what the holder of a lock file wrote into it."""
+    """What the holder of a lock file wrote into it."""
     return os.pread(descriptor, 200, 0).decode(errors="replace") or "another zbackup"

@@ -91,7 +91,7 @@ def _walked(names: list[str]) -> int:
 
 
 def _link(directory: int, name: str) -> Path | None:
-    """Tell where a link leads; None if it is none."""
+    """Where a link leads; None if it is none."""
     try:
         return Path(os.readlink(name, dir_fd=directory))
     except OSError:
@@ -116,13 +116,13 @@ def _sync(parent: int, name: str) -> None:
 
 
 def is_own(directory: int) -> bool:
-    """Tell whether nobody but root and we may change what is in it."""
+    """Whether nobody but root and we may change what is in it."""
     facts = os.fstat(directory)
     return facts.st_uid in (0, os.geteuid()) and not facts.st_mode & 0o022 and not _is_fuse(directory)
 
 
 def _is_fuse(directory: int) -> bool:
-    """Tell whether a program says what is there, and whose it is. Any user may mount one where he may write
+    """Whether a program says what is there, and whose it is. Any user may mount one where he may write
     (fusermount(1)); with user_allow_other in fuse.conf root sees it, too."""
     return _kind(directory) == _FUSE
 
@@ -159,7 +159,7 @@ def _openat2(top: int, path: str) -> int:
 
 @cache
 def _has_openat2() -> bool:
-    """Tell whether the kernel has it, and lets us: a filter of system calls may not know it."""
+    """Whether the kernel has it, and lets us: a filter of system calls may not know it."""
     root = os.open("/", _WALK)
     try:
         os.close(_openat2(root, "."))
@@ -216,7 +216,7 @@ def require_only_roots(directory: Path) -> None:
 
 
 def _is_told(directory: Path) -> bool:
-    """Tell whether a program says what is in it: see _is_fuse."""
+    """Whether a program says what is in it: see _is_fuse."""
     found = os.open(directory, os.O_PATH | os.O_CLOEXEC)
     try:
         return _is_fuse(found)

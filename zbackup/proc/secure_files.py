@@ -34,13 +34,13 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def stat(path: Path) -> os.stat_result:
-    """Tell what is there, be it a link itself."""
+    """What is there, be it a link itself."""
     with opened_parent(path) as (parent, name):
         return os.stat(name, dir_fd=parent, follow_symlinks=False)
 
 
 def exists(path: Path) -> bool:
-    """Tell whether anything is there that we can see."""
+    """Whether anything is there that we can see."""
     try:
         stat(path)
     except (FileNotFoundError, PermissionError, Refused):
@@ -49,7 +49,7 @@ def exists(path: Path) -> bool:
 
 
 def is_regular(path: Path) -> bool:
-    """Tell whether a regular file is there: no link, no FIFO, no device."""
+    """Whether a regular file is there: no link, no FIFO, no device."""
     try:
         return modes.S_ISREG(stat(path).st_mode)
     except (FileNotFoundError, PermissionError, Refused):
@@ -63,7 +63,7 @@ def size(path: Path) -> int:
 
 
 def names(directory: Path) -> list[str]:
-    """Tell what is in a directory."""
+    """What is in a directory."""
     with _directory(directory) as descriptor:
         return os.listdir(descriptor)  # noqa: PTH208  there is no path, on purpose
 
@@ -124,7 +124,7 @@ def read_linked(path: Path, limit: int = LIMIT) -> str:
 
 
 def read_as(owner: tuple[int, int], groups: list[int], path: Path, limit: int = LIMIT) -> bytes:
-    """Tell what the user `owner` (uid, gid), a member of `groups`, can read there: links lead him where they
+    """What the user `owner` (uid, gid), a member of `groups`, can read there: links lead him where they
     lead.
 
     A process of its own becomes that user, for good. Raise OSError as he gets it, Refused as read_bytes does.

@@ -50,7 +50,7 @@ class SshHost:
 
 
 @dataclass(frozen=True)
-class Ssh:
+class SshRunner:
     """A Runner of programs on `target`; `control` is the socket of its connection.
 
     Raise ConnectionFailed when ssh cannot connect or the connection breaks; CommandFailed, with the host's
@@ -85,7 +85,7 @@ class Ssh:
         return ("ssh", *self._options(), "--", self._destination, shlex.join(remote))
 
     def failure(self, argv: Sequence[str], status: int, stderr: str) -> CommandFailed:
-        """Tell what a status of command() means: ssh's own failure, or that of the program over there."""
+        """What a status of command() means: ssh's own failure, or that of the program over there."""
         kind = ConnectionFailed if status == SSH_FAILED else CommandFailed
         return kind(tuple(argv), status, stderr, self.target.where)
 

@@ -162,7 +162,7 @@ def _located(program: str, path: str) -> str:
 
 
 def _is_program(found: Path) -> bool:
-    """Tell whether it is one that we may run; in a directory that we may not enter there is none."""
+    """Whether it is one that we may run; in a directory that we may not enter there is none."""
     try:
         return found.is_file() and os.access(found, os.X_OK)
     except OSError:

@@ -14,7 +14,7 @@ MOST_SAID = 4096
 
 
 def filtered(argv: Sequence[str], given: Iterator[bytes]) -> Iterator[str]:
-    """Tell what the program prints of what it is given, line by line; a longer line comes in pieces.
+    """What the program prints of what it is given, line by line; a longer line comes in pieces.
 
     Root runs it as nobody. Its times are UTC. Raise CommandFailed when it fails, or cannot be run.
     """

@@ -25,7 +25,7 @@ _said: dict[tuple[str, ...], tuple[float, tuple[_File, ...], str]] = {}
 
 
 def said_version(program: Sequence[str], *flags: str) -> str:
-    """Tell what it prints when it is run with these flags, or printed moments ago while it was the same file.
+    """What it prints when it is run with these flags, or printed moments ago while it was the same file.
 
     Root asks as nobody, in the group that may run it. Raise CommandFailed when it cannot be run.
     """
@@ -42,7 +42,7 @@ def said_version(program: Sequence[str], *flags: str) -> str:
 
 
 def _file(word: str) -> _File:
-    """Tell what is another when the file of that name is replaced or changed; () when there is none."""
+    """What is another when the file of that name is replaced or changed; () when there is none."""
     try:
         stat = Path(word).stat()
     except OSError:

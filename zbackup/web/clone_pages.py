@@ -17,10 +17,10 @@ from starlette.responses import RedirectResponse, Response
 from zbackup.model.errors import NotFound, Refused, UsageError
 from zbackup.model.event_log import log
 from zbackup.model.moment import parse_moment
-from zbackup.model.overview import Clone, Overview
+from zbackup.model.overview import Overview, OverviewClone
 from zbackup.web.guard import audit_name
 from zbackup.web.page import Pages, instance_of
-from zbackup.web.source import Wish
+from zbackup.web.source import CloneWish
 
 FAR = timedelta(days=366 * 50)
 LEASES = {
@@ -63,11 +63,13 @@ def clone(pages: Pages, request: Request, seen: Overview) -> Response:
 def connect(pages: Pages, request: Request, seen: Overview) -> Response:
     """The same with its address and password, which somebody asked for by a form."""
     found = _clone(seen, request.path_params["name"])
-    wish = Wish(verb="connect", who=audit_name(request), instance=found.instance, clone=found.name)
+    wish = CloneWish(verb="connect", who=audit_name(request), instance=found.instance, clone=found.name)
     return _one(pages, request, seen, found, address=pages.source.connect(wish))
 
 
-def _one(pages: Pages, request: Request, seen: Overview, found: Clone, *, address: str = "") -> Response:
+def _one(
+    pages: Pages, request: Request, seen: Overview, found: OverviewClone, *, address: str = ""
+) -> Response:
     return pages.page(
         request,
         "clone.html",
@@ -87,7 +89,7 @@ def order(pages: Pages, request: Request, seen: Overview) -> Response:
     verb = form.get("verb", "")
     if verb in SURE and not form.get("sure"):
         raise UsageError(f"Nothing was done: say that you are sure, by the box beside “{verb.capitalize()}”.")
-    wish = Wish(
+    wish = CloneWish(
         verb=verb,
         id=form.get("once", ""),
         who=audit_name(request),
@@ -126,7 +128,7 @@ def handlers() -> tuple[tuple[str, str, Callable[[Pages, Request, Overview], Any
     )
 
 
-def _clone(seen: Overview, name: str) -> Clone:
+def _clone(seen: Overview, name: str) -> OverviewClone:
     found = next((c for c in seen.clones if c.name == name), None)
     if found is None:
         raise NotFound("There is no such clone.")

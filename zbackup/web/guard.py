@@ -39,7 +39,7 @@ HEADERS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class WebAccess:
     """`hosts` are what a Host may be, `origins` what an Origin. `header` is the name of the proxy's, "" for
     logins by link. `secure`: browsers reach it by https, and the cookie travels no other way."""
 
@@ -49,10 +49,10 @@ class Access:
     secure: bool = False
 
 
-class Guard:
+class RequestGuard:
     """Lets a request through, or answers it."""
 
-    def __init__(self, access: Access, sessions: Sessions, clock: Clock = time.monotonic) -> None:
+    def __init__(self, access: WebAccess, sessions: Sessions, clock: Clock = time.monotonic) -> None:
         self.access, self.sessions = access, sessions
         self._asking, self._logins = Rate(120, 20, clock), Rate(10, 1 / 6, clock)
         self._ordering = Rate(20, 1 / 6, clock)
@@ -92,13 +92,13 @@ class Guard:
         return RedirectResponse("/login", status_code=303)
 
     def knows(self, request: Request) -> bool:
-        """Tell whether the request is one of a user who is logged in, or has a link that logs in."""
+        """Whether the request is one of a user who is logged in, or has a link that logs in."""
         return bool(self._who(request)) or (
             request.url.path == "/login" and self.sessions.opens(request.query_params.get("link", ""))
         )
 
     def _who(self, request: Request) -> str:
-        """Tell who is logged in, "" for nobody."""
+        """Who is logged in, "" for nobody."""
         if self.access.header:
             names = request.headers.getlist(self.access.header)
             name = names[0].strip() if len(names) == 1 else ""
@@ -107,7 +107,7 @@ class Guard:
         return f"session:{cookie}" if cookie and self.sessions.known(cookie) else ""
 
     async def _has_link(self, request: Request) -> bool:
-        """Tell whether somebody comes to log in, with a link that opens: whatever others ask for, who has not
+        """Whether somebody comes to log in, with a link that opens: whatever others ask for, who has not
         logged in either, does not keep him out."""
         if request.url.path != "/login" or self.access.header:
             return False
@@ -115,7 +115,7 @@ class Guard:
         return form is not None and self.sessions.opens(form.get("link", ""))
 
     async def _problem(self, request: Request, who: str) -> Response | None:
-        """Tell why a form is not taken; None where it is."""
+        """Why a form is not taken; None where it is."""
         if request.headers.get("origin", "") not in self.access.origins:
             return _refused(403, "This form comes from another page.")
         form = await _form_of(request)
@@ -147,7 +147,7 @@ class Guard:
 
 
 def audit_name(request: Request) -> str:
-    """Tell who that is, "" for nobody. A cookie is a key: of it only what tells one session from another."""
+    """Who that is, "" for nobody. A cookie is a key: of it only what tells one session from another."""
     state = request.state
     who: str = getattr(state, "who", "")
     return printable(who) if getattr(state, "by_header", False) else state.form_token[:8] if who else ""

@@ -13,9 +13,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from zbackup.model.errors import NotFound, ZbackupError
-from zbackup.model.overview import Instance, Overview
-from zbackup.web.guard import Guard
-from zbackup.web.source import Source
+from zbackup.model.overview import Overview, OverviewInstance
+from zbackup.web.guard import RequestGuard
+from zbackup.web.source import WebSource
 from zbackup.web.template_filters import Words
 
 
@@ -23,8 +23,8 @@ from zbackup.web.template_filters import Words
 class Pages:
     """The things that every page is made of. `clock` tells the time."""
 
-    source: Source
-    guard: Guard
+    source: WebSource
+    guard: RequestGuard
     clock: Callable[[], datetime]
     environment: Environment
 
@@ -71,7 +71,7 @@ def shown(pages: Pages, handler: Handler) -> Callable[[Request], Response]:
     return answer
 
 
-def instance_of(seen: Overview, name: str) -> Instance:
+def instance_of(seen: Overview, name: str) -> OverviewInstance:
     found = next((i for i in seen.instances if i.name == name), None)
     if found is None:
         raise NotFound("There is no such instance.")

@@ -23,17 +23,17 @@ from zbackup.model.command_line import command_line
 from zbackup.model.errors import Refused, UsageError, ZbackupError
 from zbackup.model.event_log import log
 from zbackup.model.moment import Moment, parse_moment, utc_text
-from zbackup.model.overview import Instance, Overview
-from zbackup.model.run import Run
+from zbackup.model.overview import Overview, OverviewInstance
+from zbackup.model.run import JobRun
 from zbackup.plan.timeline.answer import best_destination, can_be_restored, estimate
-from zbackup.plan.timeline.axis import View, view_of
+from zbackup.plan.timeline.axis import TimelineView, view_of
 from zbackup.plan.timeline.leaving import leaving
 from zbackup.plan.timeline.picture import Picture, draw, zoom
 from zbackup.web import clone_pages
-from zbackup.web.guard import COOKIE, Guard
+from zbackup.web.guard import COOKIE, RequestGuard
 from zbackup.web.page import Pages, instance_of, link, shown
 from zbackup.web.sessions import SESSION_S
-from zbackup.web.source import Source
+from zbackup.web.source import WebSource
 from zbackup.web.template_filters import ORDER
 
 HERE = Path(__file__).parent
@@ -54,7 +54,7 @@ MOVES = (("Earlier", 1, -0.5), ("Later", 1, 0.5), ("Zoom in", 0.25, 0), ("Zoom o
 """Each with the factor of the view's length, and how far it goes, in lengths."""
 
 
-def build(source: Source, guard: Guard, clock: Callable[[], datetime]) -> Starlette:
+def build(source: WebSource, guard: RequestGuard, clock: Callable[[], datetime]) -> Starlette:
     """The application: every request passes the guard."""
     pages = Pages(source, guard, clock, _environment())
     routes = [
@@ -156,7 +156,7 @@ def instance(pages: Pages, request: Request, seen: Overview) -> Response:
     )
 
 
-def _links(found: Instance, view: View) -> dict[str, Any]:
+def _links(found: OverviewInstance, view: TimelineView) -> dict[str, Any]:
     """The other views that this one leads to; `fine`: moments are chosen from it."""
     path = f"/instance/{found.name}"
 
@@ -174,7 +174,7 @@ def _links(found: Instance, view: View) -> dict[str, Any]:
 
 
 def moment(pages: Pages, request: Request, seen: Overview) -> Response:
-    """Tell whether a moment can be restored, what that takes, and the command."""
+    """Whether a moment can be restored, what that takes, and the command."""
     found = instance_of(seen, request.path_params["name"])
     zone = ZoneInfo(seen.zone)
     text = request.query_params.get("at", "")
@@ -215,7 +215,7 @@ def jobs(pages: Pages, request: Request, seen: Overview) -> Response:
     only, failed = request.query_params.get("of", ""), "failed" in request.query_params
     drills = {i.name: sorted(i.drills, key=lambda d: d.at, reverse=True) for i in seen.instances}
     operations = pages.source.operations() if seen.may_clone else ()
-    found: tuple[Run, ...] = ()
+    found: tuple[JobRun, ...] = ()
     problem = ""
     try:
         found = pages.source.history()
@@ -290,12 +290,12 @@ def pages_logout(pages: Pages) -> Callable[[Request], Any]:
     return answer
 
 
-def _drawn(found: Instance, view: View, zone: ZoneInfo) -> tuple[Picture, Picture]:
+def _drawn(found: OverviewInstance, view: TimelineView, zone: ZoneInfo) -> tuple[Picture, Picture]:
     """For wide screens, and for phones."""
     return draw(found, view, zone), draw(found, replace(view, width=NARROW), zone)
 
 
-def _usual(found: Instance) -> View:
+def _usual(found: OverviewInstance) -> TimelineView:
     """From a little before all that there is, or was promised, to now."""
     firsts = [b.taken for b in found.backups[:1]] + [r.after for r in found.ranges[:1]]
     start = min([*firsts, *([found.promised] if found.promised else [])], default=found.looked)
@@ -304,7 +304,7 @@ def _usual(found: Instance) -> View:
     return view_of(start - (found.looked - start) * 0.02, found.looked, WIDTH)
 
 
-def _view(request: Request, found: Instance, zone: ZoneInfo) -> View:
+def _view(request: Request, found: OverviewInstance, zone: ZoneInfo) -> TimelineView:
     start, end = (request.query_params.get(name, "") for name in ("from", "to"))
     if not (start and end):
         return _usual(found)

@@ -20,10 +20,10 @@ from zbackup.model.event_log import log
 from zbackup.proc import secure_files
 from zbackup.proc.helper_socket import answer, hear
 from zbackup.web.connections import AT_ONCE, KEEP_ALIVE_S, PageConnection, Places
-from zbackup.web.guard import Access, Guard
+from zbackup.web.guard import RequestGuard, WebAccess
 from zbackup.web.pages import build
 from zbackup.web.sessions import Sessions
-from zbackup.web.source import Kept, SocketSource
+from zbackup.web.source import SharedSource, SocketSource
 
 LOGIN_SOCKET = "login.sock"
 
@@ -42,7 +42,7 @@ class Listening:
     origin: str = ""
     header: str = ""
 
-    def access(self) -> Access:
+    def access(self) -> WebAccess:
         """Return what requests must be like. Raise UsageError for what lets somebody in unasked."""
         if self.header and self.path is None:
             raise UsageError("--trust-header needs --socket: whoever reaches a port could send that header")
@@ -64,7 +64,7 @@ class Listening:
             names = {f"[{self.host}]" if ":" in self.host else self.host, "localhost"}
             origins |= {f"http://{name}:{self.port}" for name in names}
         hosts = frozenset(urlsplit(text).netloc for text in origins)
-        return Access(
+        return WebAccess(
             hosts=hosts,
             origins=frozenset(origins),
             header=self.header,
@@ -73,7 +73,7 @@ class Listening:
 
     @property
     def address(self) -> str:
-        """Tell how browsers reach it."""
+        """How browsers reach it."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return self.origin.rstrip("/") or f"http://{host}:{self.port}"
 
@@ -91,8 +91,8 @@ def serve(
     """Serve until told to stop. Raise UsageError or Refused when it cannot begin."""
     access = listening.access()
     sessions = Sessions()
-    guard = Guard(access, sessions)
-    app = build(Kept(SocketSource(reader, cloner)), guard, clock)
+    guard = RequestGuard(access, sessions)
+    app = build(SharedSource(SocketSource(reader, cloner)), guard, clock)
     config = uvicorn.Config(
         app,
         http=partial(PageConnection, places=Places(guard.knows)),  # type: ignore[arg-type]  # it makes one

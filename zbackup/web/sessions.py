@@ -42,7 +42,7 @@ class Sessions:
         return secret
 
     def opens(self, secret: str) -> bool:
-        """Tell whether that is a link's secret that still logs in; it is not used up by that."""
+        """Whether that is a link's secret that still logs in; it is not used up by that."""
         with self._lock:
             end = self._links.get(_digest(secret))
         return end is not None and end >= self._clock()
@@ -60,7 +60,7 @@ class Sessions:
         return cookie
 
     def known(self, cookie: str) -> bool:
-        """Tell whether somebody is logged in with it."""
+        """Whether somebody is logged in with it."""
         with self._lock:
             end = self._sessions.get(_digest(cookie))
         return end is not None and end >= self._clock()
@@ -75,7 +75,7 @@ class Sessions:
         return hmac.new(self._key, who.encode(), hashlib.sha256).hexdigest()
 
     def is_form_token(self, who: str, token: str) -> bool:
-        """Tell whether it is that."""
+        """Whether it is that."""
         return hmac.compare_digest(self.form_token(who).encode(), token.encode())
 
 

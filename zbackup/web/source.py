@@ -16,7 +16,7 @@ from zbackup.model.errors import Refused
 from zbackup.model.fleet import Fleet
 from zbackup.model.operation import Operation
 from zbackup.model.overview import Marks, MomentPlan, Overview
-from zbackup.model.run import Run
+from zbackup.model.run import JobRun
 from zbackup.proc.helper_socket import ask, ask_much
 
 LONGEST = 64 << 20
@@ -28,12 +28,12 @@ starts a process."""
 
 T = TypeVar("T")
 _OVERVIEW, _MOMENT, _MARKS = TypeAdapter(Overview), TypeAdapter(MomentPlan), TypeAdapter(Marks)
-_HISTORY = TypeAdapter(tuple[Run, ...])
+_HISTORY = TypeAdapter(tuple[JobRun, ...])
 _OPERATIONS, _FLEET = TypeAdapter(tuple[Operation, ...]), TypeAdapter(Fleet)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class CloneWish:
     """An order (features.webpage.operations.order) as the user wrote it. `id` makes asking twice the same."""
 
     verb: str
@@ -45,7 +45,7 @@ class Wish:
     lease: str = ""
 
 
-class Source(Protocol):
+class WebSource(Protocol):
     """Answers of somebody who may look. Each raises Refused, with his reason, when there is none."""
 
     def overview(self) -> Overview:
@@ -60,16 +60,16 @@ class Source(Protocol):
     def operations(self) -> tuple[Operation, ...]:
         """Operations that were asked for, the newest first."""
 
-    def history(self) -> tuple[Run, ...]:
+    def history(self) -> tuple[JobRun, ...]:
         """Runs of the daemon's jobs, the newest first."""
 
     def fleet(self) -> Fleet:
         """Every instance that ships to this host."""
 
-    def order(self, wish: Wish) -> str:
+    def order(self, wish: CloneWish) -> str:
         """Ask for an operation; its id."""
 
-    def connect(self, wish: Wish) -> str:
+    def connect(self, wish: CloneWish) -> str:
         """The address of a clone, with its password."""
 
     def forget(self) -> None:
@@ -83,43 +83,35 @@ class SocketSource:
         self._path, self._cloner = path, cloner
 
     def overview(self) -> Overview:
-        """See Source."""
         return self._ask(_OVERVIEW, {"verb": "overview", "instance": "", "since": "", "until": ""})
 
     def moment(self, instance: str, at: datetime) -> MomentPlan:
-        """See Source."""
         question = {"verb": "moment", "instance": instance, "since": at.isoformat(), "until": ""}
         return self._ask(_MOMENT, question)
 
     def marks(self, instance: str, since: datetime, until: datetime) -> Marks:
-        """See Source."""
         times = {"since": since.isoformat(), "until": until.isoformat()}
         return self._ask(_MARKS, {"verb": "marks", "instance": instance, **times})
 
     def operations(self) -> tuple[Operation, ...]:
-        """See Source."""
         return self._ask(_OPERATIONS, {"verb": "operations", "instance": "", "since": "", "until": ""})
 
-    def history(self) -> tuple[Run, ...]:
-        """See Source."""
+    def history(self) -> tuple[JobRun, ...]:
         return self._ask(_HISTORY, {"verb": "history", "instance": "", "since": "", "until": ""})
 
     def fleet(self) -> Fleet:
-        """See Source."""
         return self._ask(_FLEET, {"verb": "fleet", "instance": "", "since": "", "until": ""})
 
-    def order(self, wish: Wish) -> str:
-        """See Source."""
+    def order(self, wish: CloneWish) -> str:
         return self._answer(wish, "operation")
 
-    def connect(self, wish: Wish) -> str:
-        """See Source."""
+    def connect(self, wish: CloneWish) -> str:
         return self._answer(wish, "address")
 
     def forget(self) -> None:
         """See Source."""
 
-    def _answer(self, wish: Wish, key: str) -> str:
+    def _answer(self, wish: CloneWish, key: str) -> str:
         said = ask(self._cloner, asdict(wish))
         try:
             return str(said[key])
@@ -144,13 +136,13 @@ def _why(said: bytes) -> str:
         return "the reader's answer makes no sense"
 
 
-class Kept:
+class SharedSource:
     """A source whose overview is asked for by one at a time, and shown to all for a while.
 
     Nobody who wants to see it waits for somebody else's log to be read.
     """
 
-    def __init__(self, source: Source, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, source: WebSource, clock: Callable[[], float] = time.monotonic) -> None:
         self._source, self._clock = source, clock
         self._asking, self._reading, self._visiting = threading.Lock(), threading.Lock(), threading.Lock()
         self._found: Overview | None = None
@@ -162,7 +154,6 @@ class Kept:
         self._went_began = self._went_asked = self._changed = -math.inf
 
     def overview(self) -> Overview:
-        """See Source."""
         with self._asking:
             if self._found is None or not self._is_fresh(self._began, self._asked, FRESH_S):
                 self._found, self._began = None, self._clock()
@@ -176,7 +167,6 @@ class Kept:
             return self._source.moment(instance, at)
 
     def marks(self, instance: str, since: datetime, until: datetime) -> Marks:
-        """See Source."""
         with self._reading:
             return self._source.marks(instance, since, until)
 
@@ -190,15 +180,13 @@ class Kept:
             return self._went
 
     def _is_fresh(self, began: float, asked: float, seconds: float) -> bool:
-        """Tell whether an answer still holds; one that was begun before something changed does not."""
+        """Whether an answer still holds; one that was begun before something changed does not."""
         return began > self._changed and self._clock() - asked <= seconds
 
-    def history(self) -> tuple[Run, ...]:
-        """See Source."""
+    def history(self) -> tuple[JobRun, ...]:
         return self._source.history()
 
     def fleet(self) -> Fleet:
-        """See Source."""
         with self._visiting:
             if self._fleet is None or self._clock() - self._fleet_asked > FLEET_FRESH_S:
                 self._fleet = None
@@ -206,17 +194,14 @@ class Kept:
                 self._fleet_asked = self._clock()
             return self._fleet
 
-    def order(self, wish: Wish) -> str:
-        """See Source."""
+    def order(self, wish: CloneWish) -> str:
         try:
             return self._source.order(wish)
         finally:
             self.forget()
 
-    def connect(self, wish: Wish) -> str:
-        """See Source."""
+    def connect(self, wish: CloneWish) -> str:
         return self._source.connect(wish)
 
     def forget(self) -> None:
-        """See Source."""
         self._changed = self._clock()

@@ -27,7 +27,7 @@ class Words:
         return local_text(at, self.zone) if at else "-"
 
     def ago(self, at: datetime | None) -> str:
-        """Tell how long ago, or in how long."""
+        """How long ago, or in how long."""
         if at is None:
             return "never"
         span = self.now - at

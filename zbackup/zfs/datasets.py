@@ -191,7 +191,7 @@ class Zfs:
         return dict(line.split("\t", 1) for line in listing.split("\n") if "\t" in line)
 
     def values(self, name: str, *properties: str) -> tuple[str, ...]:
-        """Tell what these properties are, wherever they are set."""
+        """What these properties are, wherever they are set."""
         asked = ("get", "-Hp", "-o", "value", ",".join(properties), "--", name)
         return tuple(self._zfs(*asked, mutates=False).split("\n")[: len(properties)])
 

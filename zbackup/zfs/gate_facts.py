@@ -15,7 +15,7 @@ def own_properties(names: Sequence[str], runner: Runner = run) -> dict[str, dict
 
 
 def described(token: str, runner: Runner = run) -> str:
-    """Tell what ZFS says it would send for a resume token. Raise CommandFailed when it would send nothing."""
+    """What ZFS says it would send for a resume token. Raise CommandFailed when it would send nothing."""
     return _zfs(runner, "send", "-nvP", "-t", token)
 
 

@@ -58,16 +58,16 @@ class Mounts(Protocol):
     """The mounts of this host."""
 
     def is_host(self) -> bool:
-        """Tell whether we are no container's."""
+        """Whether we are no container's."""
 
     def is_empty(self, path: Path) -> bool:
-        """Tell whether nothing lies there. Raise Refused when that is no safe place."""
+        """Whether nothing lies there. Raise Refused when that is no safe place."""
 
     def mount(self, name: str, path: Path, flags: int, options: str) -> None:
         """Raise Refused when that is no safe place, CommandFailed when the kernel refuses."""
 
     def is_there(self, name: str, path: Path) -> bool:
-        """Tell whether the path leads to this file system."""
+        """Whether the path leads to this file system."""
 
     def unmount(self, name: str, path: Path) -> None:
         """Raise DatasetBusy while somebody uses it."""
@@ -115,7 +115,7 @@ def _failed(verb: str, name: str, failure: OSError) -> CommandFailed:
 
 
 def place_of(name: str, facts: Mapping[str, str], mounts: Mounts) -> Path:
-    """Tell where it is to be mounted. Raise CommandFailed, or KeyNotLoaded, when it cannot be."""
+    """Where it is to be mounted. Raise CommandFailed, or KeyNotLoaded, when it cannot be."""
     argv = ("zfs", "mount", "--", name)
     if facts["zoned"] == "on" and mounts.is_host():
         raise CommandFailed(

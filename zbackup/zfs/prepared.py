@@ -69,13 +69,13 @@ def prepared() -> Iterator[Prepared | None]:
 
 
 def _is_the_systems(zfs: str | None) -> bool:
-    """Tell whether this is the system's, by whichever of its names: /sbin is often a link to /usr/sbin."""
+    """Whether this is the system's, by whichever of its names: /sbin is often a link to /usr/sbin."""
     systems = shutil.which("zfs", path=PACKAGED) or shutil.which("zfs", path=FIXED_PATH)
     return bool(zfs and systems) and os.path.realpath(zfs or "") == os.path.realpath(systems or "")
 
 
 def _is_ready(process: Child[bytes]) -> bool:
-    """Tell whether it says that it is ready. Anything else it says, or does not say to the end, is not waited
+    """Whether it says that it is ready. Anything else it says, or does not say to the end, is not waited
     for."""
     said = b""
     if output := process.stdout:

@@ -24,7 +24,7 @@ from zbackup.zfs.stream_records import (
     OBJECT_RANGE,
     SPILL,
     WRITE,
-    Record,
+    StreamRecord,
     byte_order,
     read_record,
 )
@@ -56,7 +56,7 @@ GUID_AT = {
 """The offset at which a record of the kind says which snapshot it is of."""
 
 
-class Pieces:
+class StreamPieces:
     """Bytes that come in pieces, each of which is overwritten when the next one is asked for."""
 
     def __init__(self, pieces: Iterator[memoryview]) -> None:
@@ -83,7 +83,7 @@ class Pieces:
             pass
 
 
-def beginning(source: Pieces) -> bytes:
+def beginning(source: StreamPieces) -> bytes:
     """The first record of a stream, with what belongs to it."""
     header = source.take(RECORD)
     return header + source.take(read_record(byte_order(header), header).payload)
@@ -106,7 +106,7 @@ def first_placed(window: bytes, order: str, guid: int) -> tuple[int, tuple[int, 
     return None
 
 
-def _record_at(window: bytes, at: int, order: str, mark: bytes) -> Record | None:
+def _record_at(window: bytes, at: int, order: str, mark: bytes) -> StreamRecord | None:
     if at < 0 or at + RECORD > len(window):
         return None
     (kind,) = struct.unpack_from(f"{order}I", window, at)
@@ -115,7 +115,7 @@ def _record_at(window: bytes, at: int, order: str, mark: bytes) -> Record | None
     return read_record(order, window[at : at + RECORD])
 
 
-def _is_proven(window: bytes, at: int, record: Record, order: str) -> bool:
+def _is_proven(window: bytes, at: int, record: StreamRecord, order: str) -> bool:
     """Prove a record by the next one, which has to begin behind it."""
     following = at + RECORD + record.payload
     if following + RECORD > len(window) or record.payload % 4:
@@ -125,7 +125,7 @@ def _is_proven(window: bytes, at: int, record: Record, order: str) -> bool:
     return summed == unpacked(window, following + _SUM, order)
 
 
-def _placed(window: bytes, at: int, record: Record, order: str) -> tuple[int, tuple[int, int]] | None:
+def _placed(window: bytes, at: int, record: StreamRecord, order: str) -> tuple[int, tuple[int, int]] | None:
     begin = at
     while record.position is None:
         at += RECORD + record.payload
@@ -140,7 +140,7 @@ def needed_from(begin: bytes, point: ResumePoint) -> tuple[int, int]:
     return (_range_of(point.object), 0) if _is_raw(begin) else (point.object, point.offset)
 
 
-def resumed(begin: bytes, point: ResumePoint, source: Pieces) -> Iterator[Bytes]:
+def resumed(begin: bytes, point: ResumePoint, source: StreamPieces) -> Iterator[Bytes]:
     """The rest of the stream that begins with `begin`, of what comes from one of its records on.
 
     Raise NotResumable, before the first bytes, when what it is to continue is not there.
@@ -173,7 +173,7 @@ def resumed(begin: bytes, point: ResumePoint, source: Pieces) -> Iterator[Bytes]
             now = was + changed.over_zeros(_SUM)
 
 
-def _wanted(begin: bytes, point: ResumePoint, source: Pieces) -> tuple[bytes, bytes, Record]:
+def _wanted(begin: bytes, point: ResumePoint, source: StreamPieces) -> tuple[bytes, bytes, StreamRecord]:
     """The record to continue with, and before it, of a raw stream, that with how its object is encrypted."""
     order, wanted, ranged = byte_order(begin), (point.object, point.offset), b""
     while True:

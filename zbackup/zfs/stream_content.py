@@ -37,7 +37,7 @@ class _Enough(Exception):
 
 
 def opens(sender: Command) -> bool:
-    """Tell whether the key that is loaded opens the encrypted snapshot that `sender` sends, not raw."""
+    """Whether the key that is loaded opens the encrypted snapshot that `sender` sends, not raw."""
     try:
         read_content(sender, 1, Meter())
     except KeyNotLoaded:
@@ -46,7 +46,7 @@ def opens(sender: Command) -> bool:
 
 
 def read_content(sender: Command, most: int, meter: Meter) -> Content:
-    """Tell what is in the full stream that `sender` writes, or in what has the first `most` bytes of its data
+    """What is in the full stream that `sender` writes, or in what has the first `most` bytes of its data
     (0: all of it). No faster than the meter wants it.
 
     Raise the sender's failure, VerificationFailed when what it wrote is not such a stream, and Stopped when

@@ -16,7 +16,7 @@ _PLAIN = frozenset({BEGIN, END, FREE_OBJECTS, FREE, OBJECT_RANGE})
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class StreamRecord:
     """`where` is what the data belongs to, and `payload` how many bytes follow.
 
     `position` is the object and the offset in it of what may be the last that a receiver knows to have
@@ -29,14 +29,14 @@ class Record:
     position: tuple[int, int] | None = None
 
 
-def read_record(order: str, header: bytes | memoryview) -> Record:
+def read_record(order: str, header: bytes | memoryview) -> StreamRecord:
     """Its `where` is what counts of it: nothing of how a stream begins, ends, or tells of holes."""
     kind, length = struct.unpack_from(f"{order}II", header)
     if read := _READERS.get(kind):
         return read(order, header)
     if kind not in _PLAIN:
         raise VerificationFailed(f"a stream with a record of kind {kind}, which is not known here")
-    return Record(kind, (), length if kind == BEGIN else 0)
+    return StreamRecord(kind, (), length if kind == BEGIN else 0)
 
 
 def byte_order(header: bytes | memoryview) -> str:
@@ -46,37 +46,37 @@ def byte_order(header: bytes | memoryview) -> str:
     raise VerificationFailed("what came is no stream of zfs send")
 
 
-def _object(order: str, header: bytes | memoryview) -> Record:
+def _object(order: str, header: bytes | memoryview) -> StreamRecord:
     """object, type, bonustype, blksz, bonuslen, three bytes on how it is stored, flags, raw_bonuslen"""
     number, kind, bonus, block, length, *_, raw = struct.unpack_from(f"{order}QIIII4BI", header, 8)
-    return Record(OBJECT, (number, kind, bonus, block, length), raw or _rounded(length), (number, 0))
+    return StreamRecord(OBJECT, (number, kind, bonus, block, length), raw or _rounded(length), (number, 0))
 
 
-def _write(order: str, header: bytes | memoryview) -> Record:
+def _write(order: str, header: bytes | memoryview) -> StreamRecord:
     """object, type, padding, offset, logical_size, toguid, checksumtype, flags, compressiontype, ..."""
     number, kind, offset, size, _, compression = struct.unpack_from(f"{order}QI4xQQQ2xB", header, 8)
     (compressed,) = struct.unpack_from(f"{order}Q", header, 96)
     payload = compressed if compression else size
-    return Record(WRITE, (number, kind, offset, size), payload, (number, offset))
+    return StreamRecord(WRITE, (number, kind, offset, size), payload, (number, offset))
 
 
-def _spill(order: str, header: bytes | memoryview) -> Record:
+def _spill(order: str, header: bytes | memoryview) -> StreamRecord:
     """object, length, toguid, flags, compressiontype, padding, compressed_size"""
     number, length, _, compressed = struct.unpack_from(f"{order}QQQ8xQ", header, 8)
-    return Record(SPILL, (number, length), compressed or length)
+    return StreamRecord(SPILL, (number, length), compressed or length)
 
 
-def _embedded(order: str, header: bytes | memoryview) -> Record:
+def _embedded(order: str, header: bytes | memoryview) -> StreamRecord:
     """object, offset, length, toguid, compression, etype, padding, lsize, psize"""
     number, offset, length, _, size, packed = struct.unpack_from(f"{order}QQQQ8xII", header, 8)
-    return Record(EMBEDDED, (number, offset, length, size), _rounded(packed), (number, offset))
+    return StreamRecord(EMBEDDED, (number, offset, length, size), _rounded(packed), (number, offset))
 
 
 def _rounded(count: int) -> int:
     return (count + 7) // 8 * 8
 
 
-_READERS: dict[int, Callable[[str, bytes | memoryview], Record]] = {
+_READERS: dict[int, Callable[[str, bytes | memoryview], StreamRecord]] = {
     OBJECT: _object,
     WRITE: _write,
     SPILL: _spill,

@@ -44,7 +44,7 @@ MOST_OF_NAMES = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Token:
+class ResumeToken:
     """The contents of a resume token: the snapshot's guid, and the bytes that are still to come."""
 
     guid: int
@@ -65,11 +65,11 @@ class ZfsStreams:
         return sources(self._zfs("list", "-Hp", "-r", *what, "--", *roots, mutates=False))
 
     def target_datasets(self, root: str) -> list[TargetDataset]:
-        """Tell what lies below `root`, by its name there; [] when there is no `root`."""
+        """What lies below `root`, by its name there; [] when there is no `root`."""
         return self.received_below(root)[0]
 
     def received_below(self, root: str) -> tuple[list[TargetDataset], str]:
-        """Tell what lies below `root`, by its name there, and the encryption root of `root` if its key is not
+        """What lies below `root`, by its name there, and the encryption root of `root` if its key is not
         loaded; [] and "" when there is no `root`.
 
         One command, and one more where a backup consists of more than fit into one property.
@@ -100,13 +100,13 @@ class ZfsStreams:
         return root if status == wanted else ""
 
     def size(self, send: Sequence[str]) -> int:
-        """Tell how many bytes the stream of `send` would have, as ZFS estimates it; 0 when it does not
+        """How many bytes the stream of `send` would have, as ZFS estimates it; 0 when it does not
         say."""
         _, verb, *rest = send
         return estimate(self._zfs(verb, "-nvP", *rest, mutates=False))
 
-    def token(self, text: str) -> Token | None:
-        """Tell what a token can continue here; None when what it is of is gone, or it is no token.
+    def token(self, text: str) -> ResumeToken | None:
+        """What a token can continue here; None when what it is of is gone, or it is no token.
 
         A token comes from the destination, which may be in other hands: it is only believed to be of a
         snapshot if it says so once, as the name in it could hold a line that looks like another guid.
@@ -118,7 +118,7 @@ class ZfsStreams:
         except CommandFailed:
             return None
         found = re.findall(r"toguid\s*=\s*(?:0x)?([0-9a-f]+)", said)
-        return Token(guid=int(found[0], 16), left=estimate(said)) if len(found) == 1 else None
+        return ResumeToken(guid=int(found[0], 16), left=estimate(said)) if len(found) == 1 else None
 
     def guid(self, name: str) -> int:
         """The guid of a dataset, snapshot or bookmark."""
@@ -201,7 +201,7 @@ def content_argv(snapshot: str, *, raw: bool) -> tuple[str, ...]:
 
 
 def resume_argv(token: str, *, raw: bool) -> tuple[str, ...]:
-    """Tell what is left of an interrupted stream.
+    """What is left of an interrupted stream.
 
     The token knows its flags, but it comes from the destination. That a stream is raw is not left to it, or a
     forged one could make an encrypted dataset leave in the clear.

@@ -56,7 +56,7 @@ class Taking:
         self.command.result()
 
     def proven(self, createtxg: int) -> bool:
-        """Tell whether the snapshot was closed indeed when wait_closed returned.
+        """Whether the snapshot was closed indeed when wait_closed returned.
 
         Not if the group that was closed then was one of before the command got as far as to ask for it.
         """

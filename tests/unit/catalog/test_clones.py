@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from tests.unit.samples import NOON
-from zbackup.catalog.local import Clones, read_clones
+from zbackup.catalog.local import FoundClones, read_clones
 from zbackup.jobs.cleanup.cleanup import _is_leftover
 from zbackup.jobs.context import Context
 from zbackup.jobs.ship.remote_holds import _goes_on
@@ -51,7 +51,7 @@ def described(*clones: Clone) -> dict[str, dict[str, str]]:
     return {f"{ROOT}/{clone.name}": {PROPERTY: clone.to_property()} for clone in clones}
 
 
-def read(properties: dict[str, dict[str, str]]) -> Clones:
+def read(properties: dict[str, dict[str, str]]) -> FoundClones:
     return read_clones(cast(Zfs, Fake(properties)), ROOT)
 
 

@@ -8,15 +8,15 @@ from tests.unit.samples import NOON
 from zbackup.catalog.switched import formerly, require_settled
 from zbackup.model.clone import Clone
 from zbackup.model.errors import Refused
-from zbackup.model.switch import Coming, Leaving, Switch
+from zbackup.model.switch import Coming, SteppedAside, Switch
 
 SWITCH = Switch(
     at=NOON,
     suffix="-before-1",
     roots=("tank/a",),
     leaving=(
-        Leaving(name="tank/a", guid=1, mountpoint="/a"),
-        Leaving(name="tank/a/b", guid=2, mountpoint=""),
+        SteppedAside(name="tank/a", guid=1, mountpoint="/a"),
+        SteppedAside(name="tank/a/b", guid=2, mountpoint=""),
     ),
     coming=(Coming(number=0, name="tank/a", guid=3, mountpoint="/a", origin=4, owner=1),),
 )

@@ -53,14 +53,14 @@ from zbackup.cli.options import Options
 from zbackup.cli.output import JSON_VERSION
 from zbackup.features.fleet import command as fleet
 from zbackup.features.init import words
-from zbackup.features.init.setup import Step
+from zbackup.features.init.setup import SetupStep
 from zbackup.features.webpage import command as web
 from zbackup.jobs.backup.snapshot import SnapshotPlan, SnapshotReport
 from zbackup.jobs.dev_clones.create import CreatePlan
 from zbackup.jobs.watch.check import CheckReport
 from zbackup.model.errors import DatabaseError, ZbackupError
 from zbackup.model.finding import Finding
-from zbackup.model.fleet import Fleet, Member
+from zbackup.model.fleet import Fleet, FleetMember
 from zbackup.model.foreign import Foreign
 from zbackup.model.server import LockChoice
 from zbackup.model.shipping import KeyTrial
@@ -70,11 +70,11 @@ JSON_PAGE = (Path(__file__).parents[3] / "docs/reference/json.md").read_text()
 
 FLEET = Fleet(
     looked=datetime(2024, 5, 1, 12, tzinfo=UTC),
-    members=(Member(address="tank/b", path="db1", instance="shop"),),
+    members=(FleetMember(address="tank/b", path="db1", instance="shop"),),
     unreachable=(("zfs:x", "gone"),),
 )
 FOREIGN = Foreign(name="auto", snapshots=a_backup().snapshots, missing=("tank/other",))
-STEP = Step(kind="run", text="let it", argv=("zfs", "allow"))
+STEP = SetupStep(kind="run", text="let it", argv=("zfs", "allow"))
 
 
 def everything_in_json() -> dict[str, Any]:
@@ -89,9 +89,9 @@ def everything_in_json() -> dict[str, Any]:
         "list": listing._shape(done(LISTING)),
         "list --from": listing._shape(done(replace(LISTING, address="zfs:vault", servers=(a_backup(),)))),
         "list --foreign": listing._shape(done(replace(LISTING, foreign=(FOREIGN,)))),
-        "window": window._shape(done(window.Seen(WINDOW))),
+        "window": window._shape(done(window.SeenWindow(WINDOW))),
         "window --from": window._shape(
-            done(window.Seen(replace(WINDOW, promised=None, lacking=()), "zfs:vault"))
+            done(window.SeenWindow(replace(WINDOW, promised=None, lacking=()), "zfs:vault"))
         ),
         "prune": prune._report_shape(done(PRUNED)),
         "prune --dry-run": prune._plan_shape(done(PRUNED.plan)),

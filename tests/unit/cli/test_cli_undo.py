@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.undone import report
 from zbackup.cli.options import Options
-from zbackup.cli.output import Told, emit_incomplete
+from zbackup.cli.output import AlreadyPrinted, emit_incomplete
 from zbackup.features.undo.command import confirmed, incomplete, shape, text
 from zbackup.model.errors import CopyIncomplete, UsageError
 from zbackup.model.log import ClusterTime
@@ -48,7 +48,7 @@ def test_a_transaction_of_mongodb_is_named_as_zbackup_log_shows_it() -> None:
 
 def test_a_conflict_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
     why = incomplete(report(refused=1, conflicts=("id=8",)), dry_run=False)
-    with pytest.raises(Told) as told:
+    with pytest.raises(AlreadyPrinted) as told:
         emit_incomplete(Options(json=True), "undo", {"left": 1}, lambda: "text", why)
     assert told.value.by is why
     document = json.loads(capsys.readouterr().out)

@@ -20,7 +20,7 @@ def _status() -> str:
 
 
 def _window() -> str:
-    return window._text([done(window.Seen(WINDOW))])
+    return window._text([done(window.SeenWindow(WINDOW))])
 
 
 def _list() -> str:

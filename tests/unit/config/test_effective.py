@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from zbackup.config.notify import Webhook
 from zbackup.config.secret import SecretRef
 from zbackup.config.settings import Settings
-from zbackup.config.table import Table
+from zbackup.config.table import SettingsTable
 from zbackup.features.webpage import effective
 from zbackup.features.webpage.effective import HARMLESS, HIDDEN, PROGRAMS
 
@@ -48,7 +48,7 @@ def test_each_setting_that_is_shown_is_there_and_holds_no_secret(table: type[Bas
 
 
 def test_what_is_in_neither_list_is_hidden() -> None:
-    class New(Table):
+    class New(SettingsTable):
         """A table that came after the lists."""
 
         name: str = "SECRET"

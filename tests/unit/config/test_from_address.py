@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from zbackup.config.from_address import Access, Wanted, access, require_below, settings_for
+from zbackup.config.from_address import AddressAccess, Wanted, access, require_below, settings_for
 from zbackup.config.load import parse
 from zbackup.config.rules import inside
 from zbackup.config.secret import SecretRef
@@ -91,7 +91,7 @@ def test_any_datasets_make_a_configuration_on_the_pool_that_is_recovered_on(
 ) -> None:
     """What stands at the top of them, or the instance's name where that would not do."""
     wanted = Wanted(name="shop", engine="mariadb", members=members, below=below)
-    settings, text = settings_for(wanted, Access(to=access(BUCKET).to))
+    settings, text = settings_for(wanted, AddressAccess(to=access(BUCKET).to))
     found = settings.instance["shop"].datasets
     pool = below.partition("/")[0]
     assert parse(text) == settings and all(name.startswith(f"{pool}/") for name in found)

@@ -16,7 +16,7 @@ from tests.unit.plan.test_occasions import CLOCK, KNOWN, NOW, POOL, finding
 from zbackup.config.load import parse
 from zbackup.config.notify import HealthNotify, Mail, Webhook
 from zbackup.config.secret import SecretRef
-from zbackup.daemon.health_notifier import HealthNotifier, Seen
+from zbackup.daemon.health_notifier import HealthNotifier, SeenFindings
 from zbackup.daemon.job_pings import Queues
 from zbackup.daemon.webhooks_and_mail import Notice, name_of, payload, send
 from zbackup.model.errors import ConfigError, NotDelivered
@@ -169,8 +169,8 @@ def test_a_message_that_is_sent_elsewhere_is_not_delivered(code: int, web: Web) 
     assert [path for path, _ in web.asked] == ["/x"]
 
 
-def seen(*findings: Finding, minutes: int = 0) -> Seen:
-    return Seen(instance="shop", looked=NOW + timedelta(minutes=minutes), findings=findings)
+def seen(*findings: Finding, minutes: int = 0) -> SeenFindings:
+    return SeenFindings(instance="shop", looked=NOW + timedelta(minutes=minutes), findings=findings)
 
 
 def test_the_daemon_tells_and_remembers_what_it_told(web: Web, tmp_path: Path) -> None:

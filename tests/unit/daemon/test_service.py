@@ -7,7 +7,7 @@ import pytest
 
 from zbackup import app
 from zbackup.config.load import load
-from zbackup.daemon.service import Service
+from zbackup.daemon.service import DaemonService
 from zbackup.model.errors import Taken
 from zbackup.proc.lock import exclusive
 
@@ -18,7 +18,7 @@ def test_a_second_daemon_is_told_of_the_first_one_and_not_to_wait_for_it(tmp_pat
         f'run_dir = "{tmp_path}"\ndaemon = {{ state_dir = "{tmp_path}" }}\n'
         '[instance.shop]\nengine = "mysql"\ndatasets = ["tank/my"]\nschedule = { snapshot = "1h" }\n'
     )
-    second = Service(lambda: load(config))
+    second = DaemonService(lambda: load(config))
     with exclusive(app.daemon_lock(load(config)), "zbackup daemon"), pytest.raises(Taken) as taken:
         second.run()
     said = str(taken.value)

@@ -12,7 +12,7 @@ from zbackup.daemon.job_table import JobTable
 from zbackup.daemon.service import fixed_at_start
 from zbackup.daemon.tasks import drill_rules, histories, tasks
 from zbackup.jobs.drills.scheduled_drill import _is_due
-from zbackup.jobs.journal import Remembered
+from zbackup.jobs.journal import JobState
 from zbackup.model.cron import Cron
 from zbackup.model.errors import ConfigError
 from zbackup.model.schedule import Interval, Retry
@@ -73,7 +73,7 @@ def test_nothing_to_do_is_a_mistake() -> None:
 
 def test_prunes_are_remembered_and_snapshots_are_read_from_zfs() -> None:
     jobs = ("snapshot", "prune", "watch", "prune:here", "verify:here")
-    rows = [Remembered(instance="shop", job=job, last=NOW, failures=3) for job in jobs]
+    rows = [JobState(instance="shop", job=job, last=NOW, failures=3) for job in jobs]
     kept = ("prune", "prune:here", "verify:here")
     assert histories(rows) == {("shop", job): History(last=NOW) for job in kept}
 
@@ -81,7 +81,7 @@ def test_prunes_are_remembered_and_snapshots_are_read_from_zfs() -> None:
 def test_a_difference_is_remembered_over_a_restart() -> None:
     failed = {"failures": 2, "failed": NOW, "message": "other data"}
     kinds = ("VerificationFailed", "ConnectionFailed")
-    rows = [Remembered(instance=e, job="verify:here", error=e, **failed) for e in kinds]  # type: ignore[arg-type]
+    rows = [JobState(instance=e, job="verify:here", error=e, **failed) for e in kinds]  # type: ignore[arg-type]
     different = History(failures=2, failed=NOW, error="VerificationFailed", message="other data")
     assert histories(rows) == {
         ("VerificationFailed", "verify:here"): different,
@@ -108,7 +108,7 @@ def test_drills_here_and_at_a_destination() -> None:
         ("", 7 * 86_400.0),
         ("here", 30 * 86_400.0),
     )
-    rows = [Remembered(instance="shop", job="drill:here", last=NOW)]
+    rows = [JobState(instance="shop", job="drill:here", last=NOW)]
     assert histories(rows) == {("shop", "drill:here"): History(last=NOW)}
 
 

@@ -24,7 +24,7 @@ from urllib3.exceptions import ProtocolError
 from tests.lab.said import said
 from zbackup.config.s3 import S3
 from zbackup.destinations.s3 import server
-from zbackup.destinations.s3.server import Server, date_of
+from zbackup.destinations.s3.server import S3Server, date_of
 from zbackup.model.errors import BucketRefused, ConfigError, ConnectionFailed, NotFound, ZbackupError
 
 DATE = "Sun, 01 Nov 2026 12:00:00 GMT"
@@ -39,12 +39,12 @@ def refused(code: str, status: int = 400, message: str = "no.") -> ClientError:
 
 
 @pytest.fixture
-def asking(monkeypatch: pytest.MonkeyPatch) -> Server:
+def asking(monkeypatch: pytest.MonkeyPatch) -> S3Server:
     monkeypatch.setattr(server, "_client", lambda _: SimpleNamespace(close=lambda: None))
-    return Server("b", S3.model_construct(endpoint="http://there", attempts=3), 0.0)
+    return S3Server("b", S3.model_construct(endpoint="http://there", attempts=3), 0.0)
 
 
-def asked(asking: Server, *failures: Exception, verb: str = "get") -> tuple[int, Any]:
+def asked(asking: S3Server, *failures: Exception, verb: str = "get") -> tuple[int, Any]:
     found: Any
     left, count = list(failures), 0
 
@@ -91,7 +91,7 @@ def named(failure: Exception) -> str:
 
 
 @pytest.mark.parametrize("failure", PASSING, ids=named)
-def test_what_may_pass_is_tried_again_so_often(asking: Server, failure: Exception) -> None:
+def test_what_may_pass_is_tried_again_so_often(asking: S3Server, failure: Exception) -> None:
     with capture_logs() as log:
         assert asked(asking, failure, failure) == (3, "an answer")
         count, found = asked(asking, failure, failure, failure)
@@ -104,13 +104,13 @@ def test_what_may_pass_is_tried_again_so_often(asking: Server, failure: Exceptio
 
 
 @pytest.mark.parametrize("failure", LASTING, ids=named)
-def test_what_does_not_pass_is_told_at_once(asking: Server, failure: Exception) -> None:
+def test_what_does_not_pass_is_told_at_once(asking: S3Server, failure: Exception) -> None:
     count, found = asked(asking, failure)
     assert count == 1 and isinstance(found, BucketRefused | ConnectionFailed | NotFound)
     assert "\n" not in str(found)
 
 
-def test_a_stranger_is_told_at_once(asking: Server) -> None:
+def test_a_stranger_is_told_at_once(asking: S3Server) -> None:
     wrong = ssl.SSLCertVerificationError(1, "failed")
     wrong.verify_message = "self-signed certificate"
     outer = SSLError(endpoint_url="http://there", error=wrong)
@@ -143,7 +143,7 @@ def test_a_stranger_is_told_at_once(asking: Server) -> None:
         ("Odd", "list", "list s3://b/key was refused: Odd: no"),
     ],
 )
-def test_a_refusal_says_what_to_do(asking: Server, code: str, verb: str, words: str) -> None:
+def test_a_refusal_says_what_to_do(asking: S3Server, code: str, verb: str, words: str) -> None:
     _, found = asked(asking, refused(code), verb=verb)
     assert isinstance(found, BucketRefused) and found.code == code
     assert words in str(found)
@@ -151,19 +151,19 @@ def test_a_refusal_says_what_to_do(asking: Server, code: str, verb: str, words: 
         assert str(found).endswith(words)
 
 
-def test_what_is_not_there_is_told_so(asking: Server) -> None:
+def test_what_is_not_there_is_told_so(asking: S3Server) -> None:
     for code in sorted(server.ABSENT):
         _, found = asked(asking, refused(code, 404))
         assert isinstance(found, NotFound) and str(found) == "there is no object s3://b/key"
     assert isinstance(asking.refusal("get", "key", {}), BucketRefused)
 
 
-def test_a_clock_that_is_wrong_is_told_without_the_servers_too(asking: Server) -> None:
+def test_a_clock_that_is_wrong_is_told_without_the_servers_too(asking: S3Server) -> None:
     assert str(asking.refusal("get", "key", {"Code": "RequestTimeTooSkewed"})).endswith("set it")
     assert date_of({}) == "" and date_of({"ResponseMetadata": {"HTTPHeaders": {"date": DATE}}}) == DATE
 
 
-def test_without_credentials_nothing_is_asked(asking: Server) -> None:
+def test_without_credentials_nothing_is_asked(asking: S3Server) -> None:
     _, found = asked(asking, NoCredentialsError())
     assert isinstance(found, BucketRefused) and found.code == "NoCredentials"
     assert str(found).startswith("no credentials for s3://b: ")
@@ -175,7 +175,7 @@ def test_a_client_is_made_as_the_table_says() -> None:
         session_token=said("token"), path_style=True, attempts=1, connect_timeout=1, read_timeout=2,
         uploads=3, proxy="http://127.0.0.1:2",
     )  # fmt: skip
-    client = Server("b", table).client
+    client = S3Server("b", table).client
     config = client.meta.config
     credentials = client._request_signer._credentials
     assert (credentials.access_key, credentials.secret_key, credentials.token) == (
@@ -195,7 +195,7 @@ def test_what_a_table_leaves_open_is_left_to_the_library(monkeypatch: pytest.Mon
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     for name in ("AWS_SESSION_TOKEN", "AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
-    client = Server("b", S3.model_construct(region="us-east-1")).client
+    client = S3Server("b", S3.model_construct(region="us-east-1")).client
     assert client._request_signer._credentials.access_key == "from the environment"
     assert (
         client.meta.endpoint_url.endswith("amazonaws.com") and client._endpoint.http_session._verify is True
@@ -206,12 +206,12 @@ def test_what_a_table_leaves_open_is_left_to_the_library(monkeypatch: pytest.Mon
 
 def test_a_profile_that_is_not_there_is_told() -> None:
     with pytest.raises(BucketRefused, match=r"no credentials for s3://b: .*nobody"):
-        Server("b", S3.model_construct(profile="nobody", region="us-east-1"))
+        S3Server("b", S3.model_construct(profile="nobody", region="us-east-1"))
 
 
 def test_who_may_vouch_is_asked() -> None:
     file = Path(botocore.__file__).with_name("cacert.pem")
-    client = Server("b", S3.model_construct(region="us-east-1", ca_file=file)).client
+    client = S3Server("b", S3.model_construct(region="us-east-1", ca_file=file)).client
     assert client._endpoint.http_session._verify == str(file)
     client.close()
 
@@ -219,4 +219,4 @@ def test_who_may_vouch_is_asked() -> None:
 def test_who_may_vouch_has_to_be_there(tmp_path: Path) -> None:
     for file in (tmp_path / "nowhere", tmp_path):
         with pytest.raises(ConfigError, match=rf"ca_file {file}: "):
-            Server("b", S3.model_construct(endpoint="http://there", ca_file=file))
+            S3Server("b", S3.model_construct(endpoint="http://there", ca_file=file))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.samples import PLAIN
-from zbackup.config.recovery import Recovery as RecoveryTable
+from zbackup.config.recovery import RecoverySettings as RecoveryTable
 from zbackup.engines.base import Recovery
 from zbackup.engines.mongodb.recovery.recover import MongoRecovery
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery

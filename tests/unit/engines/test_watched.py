@@ -9,12 +9,12 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.samples import PLAIN
-from zbackup.config.recovery import Recovery as RecoveryTable
+from zbackup.config.recovery import RecoverySettings as RecoveryTable
 from zbackup.engines.mongodb.recovery import recover as mongodb
 from zbackup.engines.mysql.clone.clone_server import Temporary
 from zbackup.engines.mysql.recovery import adopt, memory_tables
 from zbackup.model.cloning import PrivateServer
-from zbackup.model.recovery import Files
+from zbackup.model.recovery import RecoveryFiles
 from zbackup.model.relocation import Relocation
 from zbackup.model.target import Time
 from zbackup.proc.detached import Process
@@ -104,7 +104,7 @@ def test_appending_to_an_oplog_is_watched_with_both_servers(monkeypatch: pytest.
 
     monkeypatch.setattr(mongodb, "_merge", merge)
     monkeypatch.setattr(mongodb.MongoRecovery, "server_on", lambda *_: Server())
-    files = Files(record=PLAIN, where=Relocation(()), home=Path("/h"), run=Path("/r"), hide=())
+    files = RecoveryFiles(record=PLAIN, where=Relocation(()), home=Path("/h"), run=Path("/r"), hide=())
     recovery = mongodb.MongoRecovery(table=RecoveryTable(workers=1))
     progress: Any = SimpleNamespace(phase=lambda *_: None)
     with pytest.raises(Merged):

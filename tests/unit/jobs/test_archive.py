@@ -119,7 +119,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     found = World(Server(tmp_path / "server"), tmp_path)
 
     def subject(_: Context, __: ShipDestination, at: float) -> object:
-        return archiving._Subject(found.server.live(), cast(Any, None), "", at)
+        return archiving._ArchivedLog(found.server.live(), cast(Any, None), "", at)
 
     monkeypatch.setattr(archiving, "_subject", subject)
     monkeypatch.setattr(archiving, "_older", lambda _: found.server.snapshots)

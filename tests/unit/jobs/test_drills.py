@@ -19,12 +19,12 @@ from zbackup.jobs.clones import temporary
 from zbackup.jobs.context import Context
 from zbackup.jobs.drills import drill, guard, scheduled_drill
 from zbackup.jobs.drills.drill import UNTRIED
-from zbackup.jobs.drills.guard import Guard, memory_short
+from zbackup.jobs.drills.guard import DrillGuard, memory_short
 from zbackup.jobs.drills.scheduled_drill import DrillRules, DrillTurn
 from zbackup.jobs.drills.verdicts import drilled, of_backups, read, write_down
 from zbackup.jobs.watch.root_helper import obey_drill
 from zbackup.model.backup import Backup
-from zbackup.model.drill import VERDICT, Verdict, to_text
+from zbackup.model.drill import VERDICT, DrillVerdict, to_text
 from zbackup.model.errors import (
     ConnectionFailed,
     DatabaseError,
@@ -43,7 +43,7 @@ from zbackup.model.snapshot import Snapshot
 from zbackup.plan.recovery.drills import DrillPlan
 from zbackup.proc import memory
 
-PASSED = Verdict(backup="backup-1", name="zbackup-1", at=NOON, to=NOON, tables=3)
+PASSED = DrillVerdict(backup="backup-1", name="zbackup-1", at=NOON, to=NOON, tables=3)
 FAILED = replace(PASSED, backup="backup-2", name="zbackup-2", why="it does not open")
 
 
@@ -179,7 +179,7 @@ def test_the_server_of_a_users_clone_with_a_drills_name_is_left_alone(
     killed: list[str] = []
     monkeypatch.setattr(guard, "read_clones", lambda *_: SimpleNamespace(found=((clone, None),)))
     monkeypatch.setattr("zbackup.jobs.clones.clone_datasets.kill_server", lambda _, name: killed.append(name))
-    Guard()._end_servers(context(Host()))
+    DrillGuard()._end_servers(context(Host()))
     assert killed == []
 
 
@@ -194,7 +194,7 @@ def test_a_drill_waits_for_room_and_ends_for_want_of_it(monkeypatch: pytest.Monk
     ctx = context(host, catalog=lambda: SimpleNamespace(backups=(made(1, NOON),)))
     with pytest.raises(Postponed, match="tank has 49 MiB free, and a twentieth"):
         scheduled_drill.make(ctx, None, 60, lambda: "")
-    wanted = scheduled_drill._Wanted(ctx, ctx, lambda: "")
+    wanted = scheduled_drill._StillWanted(ctx, ctx, lambda: "")
     assert any("tank has 49 MiB" in wanted.why_not() for _ in range(guard.MEASURE_EVERY))
     free[0] = 50
     assert not any(wanted.why_not() for _ in range(2 * guard.MEASURE_EVERY))
@@ -206,7 +206,7 @@ def _a_drill(ctx: Context, recover: Callable[..., Any], there: Callable[[], bool
     what = drill._Drill(
         plan=plan, between=True, destination="", here=None, at=ctx, there=there, recover=recover
     )
-    return drill._tried(ctx, what, Guard())
+    return drill._tried(ctx, what, DrillGuard())
 
 
 @dataclass(frozen=True)
@@ -286,20 +286,20 @@ def test_what_must_not_go_on_ends_with_its_next_progress_or_without_its_server(
     there = tuple((a_clone(name), None) for name in ("shop-drill", "shop-drill.log", "other"))
     monkeypatch.setattr(guard, "read_clones", lambda *_: SimpleNamespace(found=there))
     monkeypatch.setattr("zbackup.jobs.clones.clone_datasets.kill_server", lambda _, name: killed.append(name))
-    with pytest.raises(kind, match=why), Guard(gives_way, limit).watching(context(Host())) as progress:
+    with pytest.raises(kind, match=why), DrillGuard(gives_way, limit).watching(context(Host())) as progress:
         until = time.monotonic() + 30
         while time.monotonic() < until:
             progress.advance(1, 2)
             progress.note("heard to the end")
             time.sleep(0.01)
     assert set(killed) <= {"shop-drill", "shop-drill.log"} and killed
-    with pytest.raises(kind, match=why), Guard(gives_way, limit).watching(context(Host())):
+    with pytest.raises(kind, match=why), DrillGuard(gives_way, limit).watching(context(Host())):
         time.sleep(0.5)
         raise DatabaseError("the server is gone")
 
 
 def test_a_drill_that_nothing_ends_fails_with_its_own_failure() -> None:
-    with pytest.raises(DatabaseError, match="gone"), Guard().watching(context(Host())) as progress:
+    with pytest.raises(DatabaseError, match="gone"), DrillGuard().watching(context(Host())) as progress:
         progress.phase("opening")
         raise DatabaseError("the server is gone")
     assert not issubclass(DatabaseError, UNTRIED) and issubclass(Postponed, UNTRIED)
@@ -361,7 +361,7 @@ def test_what_the_helper_says_is_what_came_of_it() -> None:
     ],
 )
 def test_a_destination_that_nothing_has_arrived_at_is_waited_for_and_one_that_lost_all_is_not(
-    monkeypatch: pytest.MonkeyPatch, copies: Copies, before: tuple[Verdict, ...], kind: type
+    monkeypatch: pytest.MonkeyPatch, copies: Copies, before: tuple[DrillVerdict, ...], kind: type
 ) -> None:
     @contextmanager
     def connect() -> Iterator[Any]:

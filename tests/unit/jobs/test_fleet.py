@@ -17,8 +17,8 @@ from zbackup.destinations.copies import INSTANCE
 from zbackup.features.fleet.judgement import judged
 from zbackup.features.fleet.look import BACKUP, MOST_TRIED, of_dataset
 from zbackup.model.archive import Chunk, LogFileId, head_hash, server_key
-from zbackup.model.drill import Verdict
-from zbackup.model.fleet import Fleet, Member
+from zbackup.model.drill import DrillVerdict
+from zbackup.model.fleet import Fleet, FleetMember
 from zbackup.model.retention import CONDEMNED
 from zbackup.model.shipping import COMMITTED
 from zbackup.proc.log_store import CHUNKS
@@ -30,7 +30,7 @@ HOUR = timedelta(hours=1)
 
 def members(
     there: Receiver, most: timedelta | None = None, mounts: Path = Path("/dev/null"), **drills: object
-) -> tuple[Member, ...]:
+) -> tuple[FleetMember, ...]:
     found, _ = of_dataset(Zfs(there, mounts), ROOT, **drills)  # type: ignore[arg-type]
     return judged(found, NOW, most)
 
@@ -177,7 +177,7 @@ def test_a_time_to_come_proves_nothing() -> None:
 def test_this_hosts_own_drills_count() -> None:
     there = Receiver()
     there.ship("db1", "shop", NOW - HOUR)
-    passed = Verdict(
+    passed = DrillVerdict(
         backup="b", name="zbackup-1", at=NOW - 9 * HOUR, to=None, transactions=1, tables=2, seconds=3.0
     )
     home = f"{ROOT}/db1/shop"
@@ -262,7 +262,7 @@ def test_where_not_all_were_looked_at_nobody_says_that_all_is_well() -> None:
 @given(
     st.lists(
         st.tuples(st.none() | st.floats(-1e6, 1e9), st.booleans(), st.booleans()).map(
-            lambda t: Member(
+            lambda t: FleetMember(
                 address="vault",
                 path="",
                 instance="x",
@@ -275,7 +275,7 @@ def test_where_not_all_were_looked_at_nobody_says_that_all_is_well() -> None:
     ),
     st.none() | st.timedeltas(timedelta(), timedelta(days=999)),
 )
-def test_no_order_hides_a_worse_one(there: list[Member], most: timedelta | None) -> None:
+def test_no_order_hides_a_worse_one(there: list[FleetMember], most: timedelta | None) -> None:
     found = judged(there, NOW, most)
     order = {"critical": 0, "warning": 1, "ok": 3}
     keys = [(order[m.health], float("-inf") if m.exposed is None else -m.exposed) for m in found]

@@ -16,7 +16,7 @@ from zbackup.destinations.copies import Copies
 from zbackup.features.fleet.look import of_address
 from zbackup.model.archive import Chunk, LogFileId, server_key
 from zbackup.model.errors import ConnectionFailed, NoArchive, VerificationFailed, ZbackupError
-from zbackup.model.fleet import Member
+from zbackup.model.fleet import FleetMember
 
 SHOP = backup(7, 0, 0)
 
@@ -57,7 +57,7 @@ class Without:
         return Copies((SHOP,), ())
 
 
-def members(*sessions: object) -> list[Member]:
+def members(*sessions: object) -> list[FleetMember]:
     """One instance for each."""
 
     def opened(path: str, name: str) -> Destination:

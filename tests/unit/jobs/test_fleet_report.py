@@ -16,7 +16,7 @@ from zbackup.features.fleet import command as command
 from zbackup.features.fleet import report_file
 from zbackup.features.webpage import reader
 from zbackup.model.errors import Refused
-from zbackup.model.fleet import Fleet, Member
+from zbackup.model.fleet import Fleet, FleetMember
 from zbackup.plan.due import CLOCK_TOLERANCE
 from zbackup.zfs.datasets import Zfs
 
@@ -25,7 +25,9 @@ HOUR = timedelta(hours=1)
 SEEN = Fleet(
     looked=NOW,
     members=(
-        Member(address="s3://backups", path="", instance="shop", backups=3, newest="z-3", taken=NOW - HOUR),
+        FleetMember(
+            address="s3://backups", path="", instance="shop", backups=3, newest="z-3", taken=NOW - HOUR
+        ),
     ),
 )
 NAIVE = replace(SEEN.members[0], archived=NOW.replace(tzinfo=None))

@@ -11,9 +11,9 @@ from tests.unit.plan.test_init_plan import newcomer, server
 from zbackup.config.load import parse
 from zbackup.config.settings import Settings
 from zbackup.features.init.jobs.accounts import account, configured
-from zbackup.features.init.setup import Account, Newcomer, Server
+from zbackup.features.init.setup import AccountState, FoundServer, Newcomer
 from zbackup.model.errors import Refused
-from zbackup.proc.listening import Process
+from zbackup.proc.listening import FoundProcess
 
 PORTS = (("127.0.0.1", 27017), ("127.0.0.1", 3306))
 
@@ -24,8 +24,8 @@ def found(
     sockets: tuple[str, ...] = (),
     ports: tuple[tuple[str, int], ...] = (),
     homes: Mapping[str, str] | None = None,
-) -> Server:
-    process = Process(pid=7, uid=27, gid=27, user="x", program="/x", sockets=sockets, ports=ports)
+) -> FoundServer:
+    process = FoundProcess(pid=7, uid=27, gid=27, user="x", program="/x", sockets=sockets, ports=ports)
     return server(process=process, engine=engine, homes=homes or {"/data": "tank/new"})
 
 
@@ -108,12 +108,14 @@ def test_where_nobody_logs_in_there_is_no_account_to_look_at(tmp_path: Path) -> 
 def test_an_account_that_works_needs_nothing(tmp_path: Path) -> None:
     accounts = Accounts()
     accounts.create_account("zbackup", "hush")
-    assert account(one(tmp_path, "admin", "hush"), accounts) == Account(works=True, exists=True, secret=True)
+    assert account(one(tmp_path, "admin", "hush"), accounts) == AccountState(
+        works=True, exists=True, secret=True
+    )
 
 
 def test_who_is_not_let_in_cannot_say_whether_there_is_an_account(tmp_path: Path) -> None:
-    assert account(one(tmp_path, "refused"), Unasked()) == Account(exists=None, secret=False)
-    assert account(one(tmp_path, "admin"), Accounts()) == Account(exists=False, secret=False)
+    assert account(one(tmp_path, "refused"), Unasked()) == AccountState(exists=None, secret=False)
+    assert account(one(tmp_path, "admin"), Accounts()) == AccountState(exists=False, secret=False)
 
 
 def test_a_password_that_others_may_read_is_refused(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from zbackup.features.init.jobs.accounts import account
 from zbackup.features.init.jobs.act import Acting, act, new_password, read_config
 from zbackup.features.init.plan.config_text import whole
 from zbackup.features.init.plan.steps import steps
-from zbackup.features.init.setup import Newcomer, Step
+from zbackup.features.init.setup import Newcomer, SetupStep
 from zbackup.model.errors import ConfigError, DatabaseError, Refused
 
 
@@ -49,7 +49,7 @@ def here(directory: Path) -> Newcomer:
     return newcomer(password=str(directory / "shop.password"))
 
 
-def run(directory: Path, accounts: Accounts, cut_before: int | None = None) -> list[Step]:
+def run(directory: Path, accounts: Accounts, cut_before: int | None = None) -> list[SetupStep]:
     """One run of init as far as files and accounts go; killed before the step of that number."""
     config, new = directory / "config.toml", here(directory)
     before = read_config(config)
@@ -106,7 +106,7 @@ def test_a_run_that_is_cut_is_finished_by_the_next(tmp_path: Path, cut: int, exi
 
 def test_the_secret_key_of_a_bucket_is_written_once_and_another_is_not_taken_for_it(tmp_path: Path) -> None:
     path = tmp_path / "etc/shop.s3-secret"
-    step = Step(kind="credential", path=str(path), text="")
+    step = SetupStep(kind="credential", path=str(path), text="")
 
     def write(secret: str) -> None:
         act(
@@ -164,7 +164,7 @@ def test_the_first_file_of_the_directory_may_be_anyone(tmp_path: Path) -> None:
         administrator=lambda _: Accounts(),
         script=lambda *_: "",
     )
-    act(Step(kind="write", text="", path=str(config.parent / "known"), content="x", mode=0o644), on)
+    act(SetupStep(kind="write", text="", path=str(config.parent / "known"), content="x", mode=0o644), on)
     assert config.parent.stat().st_mode & 0o007 == 0
 
 
@@ -180,7 +180,7 @@ def test_a_configuration_that_changed_meanwhile_is_not_overwritten(tmp_path: Pat
         script=lambda *_: "",
     )
     with pytest.raises(Refused, match="changed meanwhile"):
-        act(Step(kind="config", text=""), on)
+        act(SetupStep(kind="config", text=""), on)
     assert config.read_text() == "# the operator was quicker\n"
 
 

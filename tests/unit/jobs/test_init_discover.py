@@ -14,9 +14,9 @@ from zbackup.features.init import command
 from zbackup.features.init.draft import draft, known_hosts_line, with_known_host
 from zbackup.features.init.jobs import accounts, administrators, discover, receiving
 from zbackup.features.init.options import Wishes
-from zbackup.features.init.setup import Server
+from zbackup.features.init.setup import FoundServer
 from zbackup.model.errors import DatabaseError, Refused
-from zbackup.proc.listening import Process
+from zbackup.proc.listening import FoundProcess
 
 KEY = "ssh-ed25519 " + "A" * 68
 
@@ -41,15 +41,15 @@ class Says:
         return "8.4.3", self.places, False
 
 
-def process(uid: int = 110, **more: Any) -> Process:
+def process(uid: int = 110, **more: Any) -> FoundProcess:
     values = {"pid": uid, "gid": uid, "user": f"u{uid}", "program": "/usr/sbin/mysqld", "sockets": ("/s/a",)}
-    return Process(**{**values, **more}, uid=uid)
+    return FoundProcess(**{**values, **more}, uid=uid)
 
 
-def server(uid: int = 110, unit: str = "mysql.service", **more: Any) -> Server:
+def server(uid: int = 110, unit: str = "mysql.service", **more: Any) -> FoundServer:
     one = process(uid, unit=unit, directories=("/data",), sockets=(f"/s/{uid}",))
     homes = {"/data": f"tank/m{uid}"}
-    return Server(
+    return FoundServer(
         process=one, engine="mysql", version="8", socket=f"/s/{uid}", homes=homes, login="admin", **more
     )
 
@@ -61,7 +61,7 @@ def wishes(**more: Any) -> Wishes:
 
 def found(
     monkeypatch: pytest.MonkeyPatch,
-    *processes: Process,
+    *processes: FoundProcess,
     named: tuple[str, ...] = (),
     cut: int = 0,
     says: str = "8.4.3",
@@ -219,7 +219,7 @@ def test_a_place_counts_that_is_the_users_or_has_open_files(tmp_path: Path) -> N
         import os
 
         os.chown(own, uid, uid)
-    one = Server(
+    one = FoundServer(
         process=process(uid, directories=(str(opened / "x"),)), engine="mysql", version="8", socket="/s"
     )
     said = cast(Any, Says(str(own), str(opened), str(other)))
@@ -272,7 +272,7 @@ def test_what_a_server_names_and_is_not_there_is_neither_its_own_nor_doubted(tmp
     assert (seen.doubted, seen.homes) == ((), {"/data": "tank/data"})
 
 
-def drafted(*servers: Server, ask: bool = False, **more: Any) -> Any:
+def drafted(*servers: FoundServer, ask: bool = False, **more: Any) -> Any:
     return draft(wishes(**more), servers, {}, None, Path("/etc/z"), cast(Any, Homes()), ask=ask)
 
 
@@ -302,7 +302,7 @@ def test_no_administrators_password_goes_to_an_ordinary_user(monkeypatch: pytest
     with pytest.raises(Refused, match="the ordinary user u1000"):
         run._administrators(server(1000))
     monkeypatch.setattr(command.questions, "administrator", lambda *_: pytest.fail("it asked"))
-    refused = Server(process=process(1000), engine="mysql", version="8", socket="/s/1000")
+    refused = FoundServer(process=process(1000), engine="mysql", version="8", socket="/s/1000")
     assert run._let_in(refused) is refused and one_run()._let_in(refused) is refused
 
 

@@ -16,7 +16,7 @@ from zbackup.destinations.s3.encryption import parse_key
 from zbackup.features.init.jobs import host
 from zbackup.features.init.jobs.act import Acting, act, install
 from zbackup.features.init.plan.config_text import whole
-from zbackup.features.init.setup import Newcomer, Step, StepKind
+from zbackup.features.init.setup import Newcomer, SetupStep, StepKind
 from zbackup.model.errors import CommandFailed, DatabaseError, Refused
 
 OTHER = 4711
@@ -63,7 +63,7 @@ def acting(etc: Path, *newcomers: Newcomer, accounts: Accounts | None = None, **
 
 
 def do(kind: StepKind, path: Path, on: Acting | None = None, **more: Any) -> None:
-    act(Step(kind=kind, text="", path=str(path), **more), on or acting(path.parent))
+    act(SetupStep(kind=kind, text="", path=str(path), **more), on or acting(path.parent))
 
 
 def facts(path: Path) -> tuple[int, int, int]:
@@ -167,9 +167,9 @@ def test_the_services_files_are_written_and_its_commands_run_in_their_order(tmp_
 
     install(
         [
-            Step(kind="write", text="", path=str(unit), content="[Unit]\n", mode=0o644),
-            Step(kind="run", text="", argv=("systemd-sysusers", "zbackup.conf")),
-            Step(kind="run", text="", argv=("systemctl", "daemon-reload")),
+            SetupStep(kind="write", text="", path=str(unit), content="[Unit]\n", mode=0o644),
+            SetupStep(kind="run", text="", argv=("systemd-sysusers", "zbackup.conf")),
+            SetupStep(kind="run", text="", argv=("systemctl", "daemon-reload")),
         ],
         run,
     )
@@ -243,7 +243,7 @@ def with_password(etc: Path) -> Newcomer:
 
 
 def make_account(etc: Path, new: Newcomer, accounts: Accounts) -> None:
-    act(Step(kind="account", text="", instance="shop"), acting(etc, new, accounts=accounts))
+    act(SetupStep(kind="account", text="", instance="shop"), acting(etc, new, accounts=accounts))
 
 
 def test_an_account_that_came_to_work_meanwhile_is_left_alone(etc: Path) -> None:

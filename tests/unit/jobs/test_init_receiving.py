@@ -11,7 +11,7 @@ import pytest
 
 from zbackup.features.init.jobs import receiving
 from zbackup.features.init.plan import receive
-from zbackup.features.init.setup import Step
+from zbackup.features.init.setup import SetupStep
 from zbackup.model.errors import Refused
 
 KEY = "ssh-ed25519 " + "A" * 68
@@ -89,7 +89,7 @@ def test_the_steps_are_done_in_their_order() -> None:
     receiving.act(wanted, cast(Any, run))
     assert [argv[0] for argv in ran] == ["useradd", "zfs", "zfs", "zfs"]
     assert ran == [step.argv for step in wanted]
-    receiving.act([Step(kind="run", text="", argv=("true",))], cast(Any, run))
+    receiving.act([SetupStep(kind="run", text="", argv=("true",))], cast(Any, run))
     assert ran[-1] == ("true",)
 
 

@@ -15,7 +15,7 @@ from zbackup.clock import SystemClock
 from zbackup.config.load import parse
 from zbackup.config.settings import Settings
 from zbackup.features.init.jobs import host, verdict
-from zbackup.jobs.journal import Journal, Remembered
+from zbackup.jobs.journal import JobState, Journal
 from zbackup.model.errors import CommandFailed, DatasetNotFound
 from zbackup.model.progress import Silent
 
@@ -61,7 +61,7 @@ def allowed(monkeypatch: pytest.MonkeyPatch, who: str) -> None:
 def looked(tmp_path: Path, *names: str) -> None:
     """The daemon has looked at these instances."""
     now = datetime.now(UTC)
-    Journal(tmp_path).write([Remembered(instance=name, job="watch", last=now) for name in names])
+    Journal(tmp_path).write([JobState(instance=name, job="watch", last=now) for name in names])
 
 
 def test_a_daemon_with_all_its_rights_that_has_looked_does_its_work(
@@ -119,8 +119,8 @@ def test_what_the_daemons_user_wrote_into_its_journal_is_cut_and_none_of_it_rais
     told = [str(each) for each in verdict.verdict(settings, SystemClock(), Silent())]
     assert [each.partition(":")[0] for each in told] == ["gone", "shop"], told
     assert all("has not inspected it" in each for each in told)
-    row = Remembered(instance="shop", job="watch", failures=1, failed=LATER, message="x" * 99_999)
-    Journal(tmp_path).write([row, Remembered(instance="gone", job="watch", last=datetime.now(UTC))])
+    row = JobState(instance="shop", job="watch", failures=1, failed=LATER, message="x" * 99_999)
+    Journal(tmp_path).write([row, JobState(instance="gone", job="watch", last=datetime.now(UTC))])
     (said,) = verdict.verdict(settings, SystemClock(), Silent())
     assert said.exit_status == 9 and len(str(said)) < 1200
 
@@ -130,13 +130,13 @@ class Told(Silent):
 
     def __init__(self, journal: Journal, looks: list[str]) -> None:
         self.phases: list[str] = []
-        self._journal, self._looks, self._looked = journal, looks, list[Remembered]()
+        self._journal, self._looks, self._looked = journal, looks, list[JobState]()
 
     def phase(self, name: str, detail: str = "") -> None:
         self.phases.append(f"{name} ({detail})" if detail else name)
         if self._looks:
             one = self._looks.pop(0)
-            self._looked.append(Remembered(instance=one, job="watch", last=datetime.now(UTC)))
+            self._looked.append(JobState(instance=one, job="watch", last=datetime.now(UTC)))
             self._journal.write(self._looked)
 
 

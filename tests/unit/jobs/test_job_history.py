@@ -7,14 +7,14 @@ import pytest
 
 from zbackup.jobs import job_history
 from zbackup.jobs.job_history import BEFORE, FILE, MOST_SAID, MOST_SHOWN, JobHistory
-from zbackup.model.run import Run
+from zbackup.model.run import JobRun
 
 T0 = datetime(2026, 11, 22, tzinfo=UTC)
 
 
-def run(number: int, **changes: object) -> Run:
+def run(number: int, **changes: object) -> JobRun:
     facts = {"instance": "shop", "job": "snapshot", "seconds": 1.5, "result": "done"}
-    return Run(began=T0 + timedelta(minutes=number), **(facts | changes))  # type: ignore[arg-type]
+    return JobRun(began=T0 + timedelta(minutes=number), **(facts | changes))  # type: ignore[arg-type]
 
 
 def test_the_newest_comes_first(tmp_path: Path) -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from zbackup.jobs.journal import Journal, Remembered
+from zbackup.jobs.journal import JobState, Journal
 
 NOW = datetime(2024, 5, 1, 12, 0, 0, 5, tzinfo=UTC)
 ROWS = (
-    Remembered(instance="shop", job="snapshot", last=NOW, seconds=1.5, next=NOW, why="on schedule"),
-    Remembered(instance="shop", job="prune", failures=2, failed=NOW, error="PoolFull", message="no room"),
+    JobState(instance="shop", job="snapshot", last=NOW, seconds=1.5, next=NOW, why="on schedule"),
+    JobState(instance="shop", job="prune", failures=2, failed=NOW, error="PoolFull", message="no room"),
 )
 
 
@@ -63,7 +63,7 @@ def test_a_file_that_makes_no_sense_is_as_none(tmp_path: Path, text: str) -> Non
 def test_one_job_that_makes_no_sense_costs_no_other_its_memory(tmp_path: Path) -> None:
     """As when a host without a clock of its own ran a job in 1970."""
     early = datetime(1970, 1, 1, 0, 5, tzinfo=UTC)
-    old = Remembered(instance="shop", job="watch", last=early)
+    old = JobState(instance="shop", job="watch", last=early)
     Journal(tmp_path).write((ROWS[0], old, replace(old, job="leases"), ROWS[1]))
     with capture_logs() as said:
         assert Journal(tmp_path).read() == ROWS

@@ -14,7 +14,7 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.restore.destination_source import DestinationSource
 from zbackup.jobs.restore.find_last_drop import _by_hand, find_last_drop, just_before, searched_for
 from zbackup.jobs.restore.options import RestoreOptions
-from zbackup.jobs.restore.source import Source
+from zbackup.jobs.restore.source import BackupSource
 from zbackup.model.errors import DatabaseError, NotFound, Refused, UsageError, VerificationFailed
 from zbackup.model.log import ClusterTime
 from zbackup.model.log_entry import Kind, LogEntry, LogFilter, LogRead, Lost, Touched
@@ -79,7 +79,7 @@ class Log:
 
     def last(self, table: str = TABLE, disproved: tuple[str, ...] = ()) -> LogEntry:
         ctx = self.context()
-        return find_last_drop(ctx, cast(Source, self), searched_for(ctx, table, "drop"), disproved)
+        return find_last_drop(ctx, cast(BackupSource, self), searched_for(ctx, table, "drop"), disproved)
 
 
 def test_no_more_is_read_than_tells() -> None:
@@ -180,9 +180,9 @@ def test_a_table_is_named_with_its_schema(table: str) -> None:
 def test_just_before_it_is_a_transaction_or_a_cluster_time() -> None:
     log, options = Log(), RestoreOptions(base="zbackup-1")
     named = replace(DROP, transaction=replace(DROP.transaction, gtid=GTID))
-    assert just_before(log.context(), cast(Source, log), named, options) == cast(Any, "the target")
+    assert just_before(log.context(), cast(BackupSource, log), named, options) == cast(Any, "the target")
     unnamed = replace(DROP, transaction=replace(DROP.transaction, gtid=""))
-    just_before(log.context(), cast(Source, log), unnamed, options)
+    just_before(log.context(), cast(BackupSource, log), unnamed, options)
     assert log.asked == [
         parse_transaction(GTID),
         "zbackup-1",
@@ -190,7 +190,7 @@ def test_just_before_it_is_a_transaction_or_a_cluster_time() -> None:
         "zbackup-1",
     ]
     oplog = replace(DROP, transaction=replace(DROP.transaction, start="1714557720,3@1"))
-    found = just_before(log.context(reads_files=False), cast(Source, log), oplog, options)
+    found = just_before(log.context(reads_files=False), cast(BackupSource, log), oplog, options)
     assert found == ClusterTime(1714557720, 3)
 
 

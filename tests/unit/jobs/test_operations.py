@@ -20,7 +20,13 @@ from zbackup.engines.mongodb.clone import clone_server as mongodb
 from zbackup.engines.mysql.clone import clone_server as mysql
 from zbackup.features.webpage.cloner import watched
 from zbackup.features.webpage.operations import record
-from zbackup.features.webpage.operations.order import MOST_LEASE, Order, parse, require_lease, require_role
+from zbackup.features.webpage.operations.order import (
+    MOST_LEASE,
+    CloneOrder,
+    parse,
+    require_lease,
+    require_role,
+)
 from zbackup.features.webpage.operations.record import (
     EVERY_S,
     LET_GO_S,
@@ -52,7 +58,7 @@ ONE = Operation(id="ab" * 16, verb="create", instance="shop", clone="dev1", who=
 
 
 def test_an_order() -> None:
-    wanted = Order(
+    wanted = CloneOrder(
         verb="create",
         id="ab" * 16,
         who="ann",

@@ -23,7 +23,7 @@ from zbackup.model.fleet import Fleet
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Touched
 from zbackup.model.operation import Operation
 from zbackup.model.overview import Marks, MomentPlan, Overview
-from zbackup.model.run import Run
+from zbackup.model.run import JobRun
 
 T = TypeVar("T")
 WHEN = at(2)
@@ -52,7 +52,7 @@ def test_each_question_has_its_own_answer(monkeypatch: pytest.MonkeyPatch) -> No
     planned(monkeypatch, PLAN)
     monkeypatch.setattr(moment, "search_log", lambda *_: ())
     shapes: dict[str, Any] = {"overview": Overview, "moment": MomentPlan, "marks": Marks, "fleet": Fleet}
-    shapes |= {"operations": tuple[Operation, ...], "history": tuple[Run, ...]}
+    shapes |= {"operations": tuple[Operation, ...], "history": tuple[JobRun, ...]}
     found = {verb: asked(verb, shapes[verb], until=at(3)) for verb in VERBS}
     assert (found["overview"], found["operations"]) == (host(), (ONE,))
     assert (found["history"], found["fleet"]) == (runs(), fleet())

@@ -14,7 +14,7 @@ from tests.unit.samples import NOON, lacking_one
 from zbackup.clock import SystemClock
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.ship.lag import write_down
-from zbackup.jobs.ship.ship import _act, _Done
+from zbackup.jobs.ship.ship import _act, _Shipped
 from zbackup.jobs.ship.verify_at import prove_at, verify_at
 from zbackup.model.errors import CommandFailed, DatasetNotFound, VerificationFailed
 from zbackup.model.progress import Silent
@@ -145,6 +145,6 @@ def test_what_was_committed_is_written_down_at_once() -> None:
     destination = ShipDestination(adapter=cast(Any, Place([])), tag="tag")
     backup = made(7, NOON)
     step = Commit(backup, ())
-    _act(cast(Context, ctx), destination, cast(Any, session), step, _Done(), lambda: False)
+    _act(cast(Context, ctx), destination, cast(Any, session), step, _Shipped(), lambda: False)
     found = arrived(ctx.zfs.properties)["offsite"]
     assert (found.name, found.taken) == ("zbackup-7", NOON)

@@ -11,12 +11,12 @@ from tests.unit.jobs.test_drills import FAILED, PASSED, Host, context, marked
 from tests.unit.plan.histories import made
 from tests.unit.samples import NOON
 from zbackup.jobs.drills import drill, guard
-from zbackup.model.drill import Verdict, to_text
+from zbackup.model.drill import DrillVerdict, to_text
 
 
 @pytest.mark.parametrize("verdict", [PASSED, FAILED, None])
 def test_init_takes_the_verdict_of_the_drill_that_a_daemon_makes_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verdict: Verdict | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verdict: DrillVerdict | None
 ) -> None:
     """One that failed counts for nothing: another is made."""
     base, own = made(1, NOON), replace(PASSED, name="own")

@@ -13,7 +13,7 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.restore import known_logs
 from zbackup.jobs.restore.find_last_drop import find_last_drop, searched_for
 from zbackup.jobs.restore.search_log import require_all_read, search_further, search_log
-from zbackup.jobs.restore.source import Source
+from zbackup.jobs.restore.source import BackupSource
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.errors import DatabaseError, Refused
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
@@ -79,7 +79,7 @@ def test_nothing_is_missing_that_a_backup_has(ctx: Context) -> None:
 def test_the_last_drop_is_not_looked_for_in_older_log_alone(ctx: Context) -> None:
     source = SimpleNamespace(search=search_log)
     with pytest.raises(Refused, match="not all of the log was read"):
-        find_last_drop(ctx, cast(Source, source), searched_for(ctx, "shop.orders", "drop"))
+        find_last_drop(ctx, cast(BackupSource, source), searched_for(ctx, "shop.orders", "drop"))
 
 
 def test_who_follows_it_asks_the_server_each_time(ctx: Context) -> None:

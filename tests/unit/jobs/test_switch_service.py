@@ -18,10 +18,10 @@ from zbackup.model.errors import (
     NotInService,
     Refused,
 )
-from zbackup.model.switch import Service
+from zbackup.model.switch import ServiceCommands
 
 SILENT, WAITING = DatabaseError("it does not answer"), NotInService("initiate it again")
-PLAIN = Service(stop=("service", "stop"), start=("service", "start"), limit=10.0)
+PLAIN = ServiceCommands(stop=("service", "stop"), start=("service", "start"), limit=10.0)
 FAILURE = CommandFailed(("service", "stop"), 1, "no")
 
 
@@ -45,7 +45,7 @@ class Host:
         if argv[1] in self.fails:
             raise self.fails[argv[1]]
 
-    def context(self, service: Service | None = PLAIN) -> Context:
+    def context(self, service: ServiceCommands | None = PLAIN) -> Context:
         ctx = SimpleNamespace(
             instance="shop",
             service=service,

@@ -19,7 +19,7 @@ from zbackup.model.backup import Backup
 from zbackup.model.errors import CommandFailed, ConnectionFailed, DatasetNotFound, Stopped, VerificationFailed
 from zbackup.model.progress import Silent
 from zbackup.model.shipped import SHIPPED
-from zbackup.model.shipping import Checked
+from zbackup.model.shipping import CheckedCopy
 from zbackup.model.snapshot import Snapshot
 from zbackup.proc.pipeline import Meter
 from zbackup.zfs.stream_content import Content
@@ -51,10 +51,10 @@ class Bucket(Place):
 
     problems: tuple[str, ...] = ()
 
-    def verify(self, *, deep: bool, meter: Meter) -> Iterator[Checked]:
+    def verify(self, *, deep: bool, meter: Meter) -> Iterator[CheckedCopy]:
         for backup in self.backups:
             meter.moved(10)
-            yield Checked(
+            yield CheckedCopy(
                 backup=backup.record.backup, name=backup.name, problems=self.problems, read=10 if deep else 0
             )
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.unit.samples import NOON, moments, words
 from zbackup.model.clone import Clone, State, from_property
 from zbackup.model.moment import local_text
-from zbackup.model.switch import Coming, Leaving, Switch
+from zbackup.model.switch import Coming, SteppedAside, Switch
 from zbackup.plan.clones.lease import judge
 
 PLAIN = Clone(
@@ -36,7 +36,7 @@ switches = st.builds(
     roots=st.lists(words).map(tuple),
     leaving=st.lists(
         st.builds(
-            Leaving,
+            SteppedAside,
             name=words,
             guid=numbers,
             mountpoint=words,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from zbackup.model.drill import (
     MOST_KEPT,
-    Verdict,
+    DrillVerdict,
     by_backup,
     from_list,
     from_text,
@@ -26,7 +26,7 @@ names = st.from_regex(r"[a-z0-9-]{1,40}", fullmatch=True)
 reasons = st.just("") | st.text(min_size=1).map(one_line)
 counts = st.none() | st.integers(0, 10**12)
 verdicts = st.builds(
-    Verdict,
+    DrillVerdict,
     backup=names,
     name=names,
     at=moments,
@@ -38,19 +38,19 @@ verdicts = st.builds(
 )
 
 
-def verdict(number: int, why: str = "") -> Verdict:
-    return Verdict(backup=f"b{number}", name=f"z-{number}", at=NOON + timedelta(days=number), why=why)
+def verdict(number: int, why: str = "") -> DrillVerdict:
+    return DrillVerdict(backup=f"b{number}", name=f"z-{number}", at=NOON + timedelta(days=number), why=why)
 
 
 @given(verdicts)
-def test_what_is_written_is_read_back(subject: Verdict) -> None:
+def test_what_is_written_is_read_back(subject: DrillVerdict) -> None:
     assert from_text(to_text(subject)) == subject
     assert len(to_text(subject)) < CHUNK
 
 
 @given(st.lists(verdicts, min_size=1, max_size=20))
-def test_a_list_fits_a_property_and_never_forgets_the_last_that_passed(subject: list[Verdict]) -> None:
-    kept: tuple[Verdict, ...] = ()
+def test_a_list_fits_a_property_and_never_forgets_the_last_that_passed(subject: list[DrillVerdict]) -> None:
+    kept: tuple[DrillVerdict, ...] = ()
     for each in subject:
         kept = from_list(to_list(remember(kept, each)))
     assert kept[-1] == subject[-1] and len(kept) <= MOST_KEPT
@@ -59,7 +59,7 @@ def test_a_list_fits_a_property_and_never_forgets_the_last_that_passed(subject: 
 
 
 def test_the_last_that_passed_stays_however_many_fail() -> None:
-    kept: tuple[Verdict, ...] = (verdict(0),)
+    kept: tuple[DrillVerdict, ...] = (verdict(0),)
     for number in range(1, 50):
         kept = remember(kept, verdict(number, "it does not open"))
     assert [v.backup for v in kept] == ["b0", *(f"b{n}" for n in range(39, 50))]

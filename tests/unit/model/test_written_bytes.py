@@ -13,9 +13,9 @@ from tests.unit.model.test_clone import PLAIN
 from tests.unit.samples import NOON
 from zbackup.jobs.archive.state import read_state, write_state
 from zbackup.model import clone, drill, shipped
-from zbackup.model.drill import Verdict
+from zbackup.model.drill import DrillVerdict
 from zbackup.model.shipped import Arrived
-from zbackup.model.switch import Coming, Leaving, Switch
+from zbackup.model.switch import Coming, SteppedAside, Switch
 
 CLONE = (
     '{"backup":"zbackup-1","cluster":"","copied":false,"cpu_quota":0,"created":"2024-05-01T12:00:00+00:00",'
@@ -39,7 +39,9 @@ SWITCH = Switch(
     at=NOON + timedelta(microseconds=5),
     suffix=".old",
     roots=("tank/db",),
-    leaving=(Leaving(name="tank/db", guid=2**64 - 1, mountpoint="/srv/\udcff", own=(("atime", "off"),)),),
+    leaving=(
+        SteppedAside(name="tank/db", guid=2**64 - 1, mountpoint="/srv/\udcff", own=(("atime", "off"),)),
+    ),
     coming=(Coming(number=0, name="tank/db", guid=8, mountpoint="/srv/db", origin=9, owner=10),),
 )
 
@@ -67,7 +69,7 @@ def test_a_flag_is_no_number() -> None:
         clone.from_property(CLONE.replace('"stopped":false', '"stopped":0'))
 
 
-PASSED = Verdict(
+PASSED = DrillVerdict(
     backup="b",
     name="zbackup-1",
     at=NOON,
@@ -76,7 +78,7 @@ PASSED = Verdict(
     tables=7,
     seconds=12.346,
 )
-FAILED = Verdict(backup="c", name="zbackup-2", at=NOON, why="it does not open")
+FAILED = DrillVerdict(backup="c", name="zbackup-2", at=NOON, why="it does not open")
 VERDICT = (
     '{"at":"2024-05-01T12:00:00+00:00","backup":"b","name":"zbackup-1","seconds":12.346,"tables":7,'
     '"to":"2024-05-01T11:00:00+00:00","transactions":0}'

@@ -13,7 +13,7 @@ from zbackup.model.finding import Finding
 from zbackup.model.server import Tuning
 from zbackup.model.snapshot import Dataset
 from zbackup.model.space import DatasetSettings
-from zbackup.plan.health.doctor import Facts, examine, metadata
+from zbackup.plan.health.doctor import DoctorFacts, examine, metadata
 
 GIB = 1024**3
 GOOD = {
@@ -28,7 +28,7 @@ TUNING = Tuning(
     double_write=False,
     keep_setting="SET PERSIST",
 )
-WELL = Facts(
+WELL = DoctorFacts(
     tuning=TUNING,
     datasets=(
         Dataset(name="tank/my db", guid=1, mountpoint="/srv/my db"),
@@ -46,13 +46,13 @@ WELL = Facts(
 )
 
 
-def first(facts: Facts) -> Finding:
+def first(facts: DoctorFacts) -> Finding:
     found = examine(facts)
     assert len(found) == 1, found
     return found[0]
 
 
-def data(**values: str) -> Facts:
+def data(**values: str) -> DoctorFacts:
     settings = (DatasetSettings(name="tank/my db", values=GOOD | values), WELL.settings[1])
     return replace(WELL, settings=settings)
 

@@ -5,18 +5,22 @@ from dataclasses import replace
 import pytest
 
 from zbackup.model.finding import Finding
-from zbackup.model.server import Oplog
+from zbackup.model.server import OplogFacts
 from zbackup.model.snapshot import Dataset
 from zbackup.model.space import DatasetSettings
 from zbackup.plan.health.doctor_mongodb import examine, lasts
 
 HOUR = 3600.0
 MIB = 1024**2
-FULL = Oplog(used=990 * MIB, most=990 * MIB, span_s=30 * HOUR, kept_s=0, data_directory="/srv/my db/data")
+FULL = OplogFacts(
+    used=990 * MIB, most=990 * MIB, span_s=30 * HOUR, kept_s=0, data_directory="/srv/my db/data"
+)
 DATASETS = (Dataset(name="tank/my db", guid=1, mountpoint="/srv/my db"),)
 
 
-def found(oplog: Oplog | None, every: float | None = 300, recordsize: int = 32768) -> tuple[Finding, ...]:
+def found(
+    oplog: OplogFacts | None, every: float | None = 300, recordsize: int = 32768
+) -> tuple[Finding, ...]:
     settings = (DatasetSettings(name="tank/my db", values={"recordsize": str(recordsize)}),)
     return examine(oplog, every, DATASETS, settings)
 
@@ -36,7 +40,7 @@ def test_all_is_well() -> None:
         (replace(FULL, used=90 * MIB, span_s=5), None),
     ],
 )
-def test_how_long_an_oplog_lasts(oplog: Oplog, seconds: float | None) -> None:
+def test_how_long_an_oplog_lasts(oplog: OplogFacts, seconds: float | None) -> None:
     assert lasts(oplog) == seconds
 
 

@@ -4,15 +4,15 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from zbackup.features.fleet.judgement import MOST_PROBLEMS, judged
-from zbackup.model.fleet import Member
+from zbackup.model.fleet import FleetMember
 from zbackup.plan.due import CLOCK_TOLERANCE
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
 HOUR, MICRO = timedelta(hours=1), timedelta(microseconds=1)
-GOOD = Member(address="a", path="db1", instance="shop", newest="b1", taken=NOW - 2 * HOUR)
+GOOD = FleetMember(address="a", path="db1", instance="shop", newest="b1", taken=NOW - 2 * HOUR)
 
 
-def verdict(one: Member, most: timedelta | None = 2 * HOUR) -> tuple[str, float | None, tuple[str, ...]]:
+def verdict(one: FleetMember, most: timedelta | None = 2 * HOUR) -> tuple[str, float | None, tuple[str, ...]]:
     (found,) = judged([one], NOW, most)
     return found.health, found.exposed, found.problems
 

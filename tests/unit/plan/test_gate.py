@@ -12,7 +12,7 @@ from zbackup.model.clock_reading import Reading
 from zbackup.model.errors import Refused
 from zbackup.model.record import PREFIX, PROPERTIES, to_properties
 from zbackup.model.shipping import COMMITTED
-from zbackup.plan.ship.gate import LONGEST, Order, Policy, Power, decide, still_to_mark
+from zbackup.plan.ship.gate import LONGEST, GateOrder, Policy, Power, decide, still_to_mark
 from zbackup.zfs.streams import LIGHT_COLUMNS
 
 ROOT = "tank/backups"
@@ -69,7 +69,7 @@ def policy(powers: frozenset[Power], root: str = ROOT) -> Policy:
     return Policy(root=root, powers=powers)
 
 
-def allowed(line: str, powers: frozenset[Power], root: str = ROOT) -> Order | None:
+def allowed(line: str, powers: frozenset[Power], root: str = ROOT) -> GateOrder | None:
     try:
         return decide(line, policy(powers, root))
     except Refused as why:

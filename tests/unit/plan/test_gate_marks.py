@@ -8,10 +8,10 @@ from tests.unit.plan.test_gate import APPEND, FULL, READ, ROOT, allowed, policy
 from zbackup.model.errors import Refused
 from zbackup.model.record import MOST_MEMBERS, PREFIX
 from zbackup.model.shipping import COMMITTED, LONG_PARTS, PARTS, commit_properties
-from zbackup.plan.ship.gate import Order, require_below, still_to_mark
+from zbackup.plan.ship.gate import GateOrder, require_below, still_to_mark
 
 
-def marking(*names: str, **values: str) -> Order:
+def marking(*names: str, **values: str) -> GateOrder:
     line = ["zfs", "set", *(f"{PREFIX}{k}={v}" for k, v in values.items()), *names]
     order = allowed(shlex.join(line), APPEND)
     assert order is not None and order.kind == "mark"

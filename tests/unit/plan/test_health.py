@@ -11,13 +11,13 @@ from zbackup.model.shipped import OTHER_KEY, OtherKey, other_key, other_key_to_t
 from zbackup.model.space import DatasetSettings, Pool
 from zbackup.plan.health.advice_on_arrangements import Arrangements, Expected, advice_on_arrangements
 from zbackup.plan.health.drill_health import DrillFacts
-from zbackup.plan.health.health import Facts, JobFacts, Lag, damaged_log, judge
+from zbackup.plan.health.health import InstanceFacts, JobFacts, Lag, damaged_log, judge
 from zbackup.plan.health.pool_space import of_space
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
 GIB = 1024**3
 POOL = Pool(name="tank", size=100 * GIB, free=50 * GIB, fragmentation=3, health="ONLINE")
-WELL = Facts(
+WELL = InstanceFacts(
     now=NOW,
     newest=NOW - timedelta(minutes=4),
     unfinished=0,
@@ -34,7 +34,7 @@ FIVE = Expected(snapshot_every=300, daemon=True)
 RATE = "at the rate of the last snapshots, if none is destroyed"
 
 
-def said(facts: Facts, expected: Expected = FIVE) -> list[str]:
+def said(facts: InstanceFacts, expected: Expected = FIVE) -> list[str]:
     return [f"{f.severity} {f.subject}: {f.text}" for f in judge(facts, expected)]
 
 

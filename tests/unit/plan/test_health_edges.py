@@ -16,12 +16,12 @@ from zbackup.plan.health import doctor, received
 from zbackup.plan.health.advice_on_arrangements import Expected
 from zbackup.plan.health.archive_health import ArchiveFacts, of_archives
 from zbackup.plan.health.drill_health import DrillFacts, described_drill
-from zbackup.plan.health.health import Facts, JobFacts, damaged_log, judge, log_times, no_log_behind
+from zbackup.plan.health.health import InstanceFacts, JobFacts, damaged_log, judge, log_times, no_log_behind
 
 MICRO, MINUTE, HOUR = timedelta(microseconds=1), timedelta(minutes=1), timedelta(hours=1)
 
 
-def how_bad(facts: Facts, expected: Expected = FIVE) -> list[str]:
+def how_bad(facts: InstanceFacts, expected: Expected = FIVE) -> list[str]:
     return [f.severity for f in judge(facts, expected)]
 
 

@@ -13,7 +13,7 @@ from zbackup.features.init.plan.config_text import HEADER, instance, quoted, who
 from zbackup.features.init.plan.presets import USUAL, preset, reaches
 from zbackup.features.init.plan.steps import script_command, script_path, steps
 from zbackup.features.init.plan.verdict import JobSeen, lacking, needed, of_jobs
-from zbackup.features.init.setup import Account, Copies, Newcomer, Server
+from zbackup.features.init.setup import AccountState, DestinationSetup, FoundServer, Newcomer
 from zbackup.model.errors import Refused, UsageError
 
 PROCESS = server().process
@@ -46,7 +46,7 @@ def test_copies_and_the_service_are_written_where_there_are_any() -> None:
     none = lines(newcomer())
     assert "# [[instance.shop.ship]]" in none and not any(each.startswith("ship =") for each in none)
     assert "[instance.shop.service]" not in none
-    copies = Copies(to="zfs:o/b", name="c")
+    copies = DestinationSetup(to="zfs:o/b", name="c")
     plain = lines(newcomer(copies=copies))
     assert f'ship = "{USUAL.snapshot}"' in plain and "[[instance.shop.ship]]" in plain
     assert not any(each.startswith("[instance.shop.ship.") for each in plain)
@@ -84,7 +84,7 @@ def test_a_policy_is_said_with_what_it_reaches() -> None:
 # where a server's files are
 
 
-def proposed(found: Server, *wanted: str, **mounted: str) -> list[str]:
+def proposed(found: FoundServer, *wanted: str, **mounted: str) -> list[str]:
     return placement.proposals(found, wanted or ("tank/mysql",), mounted or MOUNTED)
 
 
@@ -134,7 +134,7 @@ def test_an_instance_is_called_like_its_dataset_or_its_engine() -> None:
 # the steps
 
 
-def texts(new: Newcomer, account: Account | None = None) -> list[tuple[str, str]]:
+def texts(new: Newcomer, account: AccountState | None = None) -> list[tuple[str, str]]:
     found = steps([new], {new.name: account} if account else {}, "/c", BARE, {}, [])
     return [(step.kind, step.path) for step in found if step.path]
 
@@ -144,7 +144,7 @@ def test_the_files_that_copies_need_are_made_first() -> None:
     table = (
         ("identity", '"/i"'), ("known_hosts", '"/h"'), ("secret_key", file.replace("/k", "/s")), ("key", file)
     )  # fmt: skip
-    new = newcomer(copies=Copies(to="s3://b", name="c", kind="s3", table=table))
+    new = newcomer(copies=DestinationSetup(to="s3://b", name="c", kind="s3", table=table))
     assert texts(new) == [
         ("identity", "/i"), ("credential", "/etc/zbackup/s"), ("key", "/etc/zbackup/k"), ("config", "/c")
     ]  # fmt: skip
@@ -162,10 +162,10 @@ def test_the_files_that_copies_need_are_made_first() -> None:
 def test_an_account_is_made_or_written_down(login: str, engine: str, kind: str, path: str) -> None:
     new = newcomer(server=server(login=login, engine=engine))
     assert script_path(new) == f"/etc/zbackup/shop.account.{'js' if engine == 'mongodb' else 'sql'}"
-    found = steps([new], {"shop": Account(secret=True)}, "/c", BARE, {}, [])
+    found = steps([new], {"shop": AccountState(secret=True)}, "/c", BARE, {}, [])
     assert (found[0].kind, found[0].path) == (kind, path)
-    assert steps([new], {"shop": Account()}, "/c", BARE, {}, [])[0].kind == "secret"
-    assert steps([new], {"shop": Account(works=True)}, "/c", BARE, {}, [])[0].kind == "config"
+    assert steps([new], {"shop": AccountState()}, "/c", BARE, {}, [])[0].kind == "secret"
+    assert steps([new], {"shop": AccountState(works=True)}, "/c", BARE, {}, [])[0].kind == "config"
 
 
 def test_the_command_for_an_administrator_is_the_servers_own() -> None:

@@ -18,9 +18,9 @@ from zbackup.features.init.plan import placement, service
 from zbackup.features.init.plan.config_text import quoted, whole
 from zbackup.features.init.plan.presets import PRESETS, USUAL, cost, preset
 from zbackup.features.init.plan.steps import script_command, steps
-from zbackup.features.init.setup import Account, Copies, HostFacts, Newcomer, Server
+from zbackup.features.init.setup import AccountState, DestinationSetup, FoundServer, HostFacts, Newcomer
 from zbackup.model.errors import Refused, UsageError
-from zbackup.proc.listening import Process
+from zbackup.proc.listening import FoundProcess
 
 BARE = HostFacts(systemd=False, user=False, program="/usr/bin/zbackup")
 MACHINE = replace(
@@ -32,9 +32,9 @@ PACKAGED = replace(
 )
 
 
-def server(**more: object) -> Server:
+def server(**more: object) -> FoundServer:
     values: dict[str, object] = {
-        "process": Process(
+        "process": FoundProcess(
             pid=7, uid=27, gid=27, user="mysql", program="/usr/sbin/mysqld", directories=("/var/lib/mysql",)
         ),
         "engine": "mysql",
@@ -43,7 +43,7 @@ def server(**more: object) -> Server:
         "homes": {"/var/lib/mysql": "tank/mysql"},
         "login": "admin",
     }
-    return Server(**{**values, **more})  # type: ignore[arg-type]
+    return FoundServer(**{**values, **more})  # type: ignore[arg-type]
 
 
 def newcomer(name: str = "shop", **more: object) -> Newcomer:
@@ -71,15 +71,15 @@ datasets = st.lists(parts, min_size=1, max_size=3).map(lambda each: "/".join(["t
 copies = st.sampled_from(
     [
         None,
-        Copies(to="zfs:other/backups", name="copies"),
-        Copies(
+        DestinationSetup(to="zfs:other/backups", name="copies"),
+        DestinationSetup(
             to="ssh://zrecv@vault:2222/tank/b",
             name="offsite",
             kind="ssh",
             table=(("identity", '"/etc/zbackup/k"'), ("known_hosts", '"/etc/zbackup/h"')),
         ),
-        Copies(to="s3://bucket/x", name="offsite", kind="s3", table=(("key", KEY_FILE),)),
-        Copies(
+        DestinationSetup(to="s3://bucket/x", name="offsite", kind="s3", table=(("key", KEY_FILE),)),
+        DestinationSetup(
             to="s3://bucket/x",
             name="offsite",
             kind="s3",
@@ -186,14 +186,14 @@ def kinds(*args: object, **more: object) -> list[str]:
 
 
 def test_the_password_is_written_before_the_account_and_the_account_before_the_configuration() -> None:
-    found = kinds([newcomer()], {"shop": Account(exists=False)}, "/c", BARE, {}, [])
+    found = kinds([newcomer()], {"shop": AccountState(exists=False)}, "/c", BARE, {}, [])
     assert found == ["secret", "account", "config", "snapshot", "drill"]
 
 
 def test_what_is_done_already_is_left_out() -> None:
-    ready = {"shop": Account(works=True, exists=True, secret=True)}
+    ready = {"shop": AccountState(works=True, exists=True, secret=True)}
     assert kinds([newcomer()], ready, "/c", BARE, {}, []) == ["config", "snapshot", "drill"]
-    half = {"shop": Account(exists=True, secret=True)}
+    half = {"shop": AccountState(exists=True, secret=True)}
     assert kinds([newcomer()], half, "/c", BARE, {}, [])[0] == "account"
     assert kinds([], {}, "/c", BARE, {}, []) == []
     assert kinds([], {}, "/c", replace(PACKAGED, active=True), {}, []) == []
@@ -225,7 +225,7 @@ def test_nobody_has_to_log_in_where_the_server_asks_nobody() -> None:
 
 def test_where_nobody_can_make_the_account_it_is_written_what_does() -> None:
     new = newcomer(server=server(login="refused"))
-    found = steps([new], {"shop": Account()}, "/c", BARE, {}, [])
+    found = steps([new], {"shop": AccountState()}, "/c", BARE, {}, [])
     assert [step.kind for step in found][:2] == ["secret", "account-file"]
     assert (
         script_command(new) == "mysql -S /run/mysqld/mysqld.sock -u root -p < /etc/zbackup/shop.account.sql"
@@ -233,8 +233,10 @@ def test_where_nobody_can_make_the_account_it_is_written_what_does() -> None:
 
 
 def test_under_systemd_the_daemon_may_and_is_started_last() -> None:
-    ready = {"shop": Account(works=True)}
-    found = steps([newcomer(copies=Copies(to="zfs:o/b", name="c"))], ready, "/c", PACKAGED, {}, ["mysql"])
+    ready = {"shop": AccountState(works=True)}
+    found = steps(
+        [newcomer(copies=DestinationSetup(to="zfs:o/b", name="c"))], ready, "/c", PACKAGED, {}, ["mysql"]
+    )
     assert found[0].argv == (
         "zfs",
         "allow",
@@ -318,7 +320,7 @@ def test_who_reads_for_the_page_is_let_in_also_where_the_daemon_was_before() -> 
 
 def test_a_daemon_that_runs_gets_a_new_group_by_being_started_again() -> None:
     running = replace(PACKAGED, active=True)
-    ready = {"shop": Account(works=True)}
+    ready = {"shop": AccountState(works=True)}
     for drop_ins in ({}, joined(["mongodb"], {})):
         found = steps([newcomer()], ready, "/c", running, {}, ["mongodb"], drop_ins)
         argvs = [step.argv for step in found]

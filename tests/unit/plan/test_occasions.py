@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from zbackup.model.finding import Finding, Severity
 from zbackup.model.operator_notes import Problem
-from zbackup.plan.health.notifications import FORGET, Told, left, occasion, serious, told
+from zbackup.plan.health.notifications import FORGET, ChannelKnowledge, left, occasion, serious, told
 
 NOW = datetime(2024, 5, 1, 10, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -28,7 +28,7 @@ def steps(
     *looks: list[Finding], every: timedelta = timedelta(minutes=5), severity: Severity = "warning"
 ) -> list[str | None]:
     """Why somebody is told at each of these looks."""
-    known: Told | None = None
+    known: ChannelKnowledge | None = None
     said: list[str | None] = []
     for number, found in enumerate(looks):
         now = NOW + number * every
@@ -139,11 +139,13 @@ def test_only_what_is_acknowledged_and_bad_enough_for_it_is_told_to_a_channel_as
 
 
 def test_a_channel_that_was_told_remembers_when() -> None:
-    before = Told({}, NOW)
-    assert told([POOL], "warning", NOW + DAY, before, None) == Told(
+    before = ChannelKnowledge({}, NOW)
+    assert told([POOL], "warning", NOW + DAY, before, None) == ChannelKnowledge(
         {Problem("critical", "pool"): NOW + DAY}, NOW
     )
-    assert told([POOL], "warning", NOW, None, "problem") == Told({Problem("critical", "pool"): NOW}, NOW)
+    assert told([POOL], "warning", NOW, None, "problem") == ChannelKnowledge(
+        {Problem("critical", "pool"): NOW}, NOW
+    )
     again = told([POOL], "warning", NOW + DAY, before, "reminder")
     assert again and again.at == NOW + DAY
     assert told([], "warning", NOW + DAY, before, None) is before

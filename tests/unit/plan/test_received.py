@@ -8,11 +8,11 @@ import pytest
 from zbackup.model.shipping import ReceivedSnapshot, TargetDataset
 from zbackup.model.space import Pool
 from zbackup.plan.health.health import JobFacts
-from zbackup.plan.health.received import Facts, LotFacts, judge, unopenable
+from zbackup.plan.health.received import LotFacts, ReceivedFacts, judge, unopenable
 
 TIB = 1024**4
 LOT = LotFacts(instance="shop", home="tank/b/shop", age=timedelta(minutes=40), most=timedelta(hours=26))
-WELL = Facts(
+WELL = ReceivedFacts(
     root="tank/b",
     lots=(LOT,),
     unreadable=(),
@@ -26,7 +26,7 @@ WELL = Facts(
 )
 
 
-def said(facts: Facts) -> list[str]:
+def said(facts: ReceivedFacts) -> list[str]:
     return [f"{f.severity} {f.subject}: {f.text}" for f in judge(facts)]
 
 
@@ -88,7 +88,7 @@ def test_without_a_promise_nothing_is_late_and_without_a_schedule_no_daemon_is_m
         ),
     ],
 )  # fmt: skip
-def test_what_is_not_well_is_said_once(facts: Facts, text: str) -> None:
+def test_what_is_not_well_is_said_once(facts: ReceivedFacts, text: str) -> None:
     assert said(facts) == [text]
 
 

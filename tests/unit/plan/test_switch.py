@@ -5,7 +5,13 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.samples import NOON
-from zbackup.features.switch.plan import CloneDataset, Member, plan_switch, settings_aside, settings_in_place
+from zbackup.features.switch.plan import (
+    CloneDataset,
+    SwitchedDataset,
+    plan_switch,
+    settings_aside,
+    settings_in_place,
+)
 from zbackup.model.errors import Refused
 from zbackup.model.snapshot import Dataset
 from zbackup.model.switch import Switch
@@ -17,13 +23,13 @@ def dataset(name: str, guid: int, mountpoint: str | None) -> Dataset:
     return Dataset(name=name, guid=guid, mountpoint=mountpoint)
 
 
-DATA = Member(
+DATA = SwitchedDataset(
     dataset=dataset("tank/data", 1, "/srv/data"),
     own={"mountpoint": "/srv/data", "recordsize": "16384", "reservation": "1024"},
     path="/srv/data",
 )
-LOG = Member(dataset=dataset("tank/data/log", 2, "/srv/data/log"), own={}, path="/srv/data/log")
-OTHER = Member(
+LOG = SwitchedDataset(dataset=dataset("tank/data/log", 2, "/srv/data/log"), own={}, path="/srv/data/log")
+OTHER = SwitchedDataset(
     dataset=dataset("tank/other", 3, "/srv/data/other"),
     own={"mountpoint": "/srv/data/other", "canmount": "noauto"},
     path="/srv/data/other",

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.web.host import NOW, ago, backups, shop
-from zbackup.model.overview import Drill, Gap, Range
+from zbackup.model.overview import Drill, OverviewGap, OverviewRange
 from zbackup.plan.timeline.answer import best_destination, can_be_restored, estimate
-from zbackup.plan.timeline.axis import View, ticks, view_of
+from zbackup.plan.timeline.axis import TimelineView, ticks, view_of
 from zbackup.plan.timeline.leaving import leaving
 from zbackup.plan.timeline.picture import NARROWEST, bars, draw, marks, zoom
 
@@ -21,7 +21,7 @@ moments = st.floats(-(10.0**9), 10.0**9).map(
     lambda s: datetime(2020, 1, 1, tzinfo=UTC) + timedelta(seconds=s)
 )
 views = st.builds(
-    lambda start, minutes, width: View(start, start + timedelta(minutes=minutes), width),
+    lambda start, minutes, width: TimelineView(start, start + timedelta(minutes=minutes), width),
     moments,
     st.floats(1, 60 * 24 * 366 * 5),
     st.sampled_from([360, 960]),
@@ -33,7 +33,7 @@ spans = st.lists(st.tuples(moments, st.floats(0, 10**8)), max_size=40).map(
 
 @given(views, spans)
 def test_bars_are_bounded_apart_and_hide_nothing(
-    view: View, given_spans: list[tuple[datetime, datetime]]
+    view: TimelineView, given_spans: list[tuple[datetime, datetime]]
 ) -> None:
     found = bars(given_spans, view)
     assert len(found) <= view.width / NARROWEST
@@ -51,7 +51,7 @@ def test_bars_are_bounded_apart_and_hide_nothing(
 
 
 @given(views, st.lists(moments, max_size=200))
-def test_marks_are_bounded_and_each_is_seen(view: View, taken: list[datetime]) -> None:
+def test_marks_are_bounded_and_each_is_seen(view: TimelineView, taken: list[datetime]) -> None:
     found = marks(taken, view)
     assert len(found) <= view.width // 2 + 1
     assert list(found) == sorted(set(found))
@@ -61,7 +61,7 @@ def test_marks_are_bounded_and_each_is_seen(view: View, taken: list[datetime]) -
 
 
 @given(views, st.sampled_from(["UTC", "Europe/Berlin", "Australia/Lord_Howe", "America/Sao_Paulo"]))
-def test_ticks_are_few_in_order_and_inside(view: View, zone: str) -> None:
+def test_ticks_are_few_in_order_and_inside(view: TimelineView, zone: str) -> None:
     found = ticks(view, ZoneInfo(zone), 8)
     assert len(found) <= 9
     assert [t.x for t in found] == sorted(t.x for t in found)
@@ -74,14 +74,14 @@ def test_ticks_are_few_in_order_and_inside(view: View, zone: str) -> None:
     [timedelta(minutes=1), timedelta(hours=1), timedelta(days=1), timedelta(days=9), timedelta(days=366)],
 )
 def test_ticks_stand_at_round_times(length: timedelta) -> None:
-    found = ticks(View(NOW - length, NOW, 960), BERLIN)
+    found = ticks(TimelineView(NOW - length, NOW, 960), BERLIN)
     assert 2 <= len(found) <= 8
     if length == timedelta(hours=1):
         assert [t.label for t in found][:2] == ["03:00", "03:10"]
 
 
 @given(views, st.floats(0, 1))
-def test_a_column_leads_back_to_its_moment(view: View, part: float) -> None:
+def test_a_column_leads_back_to_its_moment(view: TimelineView, part: float) -> None:
     moment = view.start + view.span * part
     assert abs(view.moment(view.column(moment)) - moment) <= view.span / view.width
 
@@ -95,16 +95,16 @@ def test_a_view_is_never_empty_and_never_backwards(one: datetime, other: datetim
 
 
 def test_a_gap_of_a_second_in_ten_days_is_seen() -> None:
-    gap = Gap(
+    gap = OverviewGap(
         after=ago(days=2), to=ago(days=2) + timedelta(seconds=1), cause="purged", older="a", newer="b", why=""
     )
-    picture = draw(replace(shop(), gaps=(gap,)), View(ago(days=10), NOW, 960), BERLIN)
+    picture = draw(replace(shop(), gaps=(gap,)), TimelineView(ago(days=10), NOW, 960), BERLIN)
     drawn = dict(picture.lanes[0].bars)["gap"]
     assert [bar.width for bar in drawn] == [NARROWEST]
 
 
 def test_there_is_a_lane_for_each_tier_and_destination() -> None:
-    picture = draw(shop(), View(ago(days=11), NOW, 960), BERLIN)
+    picture = draw(shop(), TimelineView(ago(days=11), NOW, 960), BERLIN)
     assert [lane.name for lane in picture.lanes] == [
         "Can be restored", "hourly", "daily", "At offsite", "At cloud"
     ]  # fmt: skip
@@ -114,7 +114,7 @@ def test_there_is_a_lane_for_each_tier_and_destination() -> None:
 
 
 def test_many_backups_make_no_larger_picture() -> None:
-    view = View(ago(days=366), NOW, 960)
+    view = TimelineView(ago(days=366), NOW, 960)
     few, many = (
         draw(replace(shop(), backups=backups(count, timedelta(days=366) / count)), view, BERLIN)
         for count in (1000, 20_000)
@@ -155,7 +155,7 @@ def test_yes_is_said_of_ranges_alone(at: datetime) -> None:
 def test_behind_a_log_that_was_not_looked_at_nobody_knows() -> None:
     end = ago(hours=1)
     seen = replace(
-        shop(), ranges=(Range(after=ago(days=1), to=end, live=False),), gaps=(), note="not mounted"
+        shop(), ranges=(OverviewRange(after=ago(days=1), to=end, live=False),), gaps=(), note="not mounted"
     )
     assert can_be_restored(seen, ago(minutes=5)).verdict == "unknown"
     assert can_be_restored(seen, ago(days=2)).verdict == "no"

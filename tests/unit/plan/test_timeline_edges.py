@@ -7,12 +7,19 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.unit.web.host import NOW, ago, backups, shop
-from zbackup.model.overview import Backup, Destination, Drill, Gap, Instance, Range
+from zbackup.model.overview import (
+    Drill,
+    OverviewBackup,
+    OverviewDestination,
+    OverviewGap,
+    OverviewInstance,
+    OverviewRange,
+)
 from zbackup.model.retention import FOREVER
 from zbackup.plan.duration_text import exact_length, length
 from zbackup.plan.size_text import size
 from zbackup.plan.timeline.answer import Answer, best_destination, can_be_restored, estimate
-from zbackup.plan.timeline.axis import View, ticks, view_of
+from zbackup.plan.timeline.axis import TimelineView, ticks, view_of
 from zbackup.plan.timeline.leaving import BY_DAY, leaving
 from zbackup.plan.timeline.picture import Lane, bars, draw, marks
 
@@ -23,7 +30,7 @@ MINUTES = timedelta(minutes=1)
 
 
 def labels(start: datetime, span: timedelta, most: int, zone: ZoneInfo = UTC_ZONE) -> list[str]:
-    return [tick.label for tick in ticks(View(start, start + span, 960), zone, most)]
+    return [tick.label for tick in ticks(TimelineView(start, start + span, 960), zone, most)]
 
 
 def test_ticks_are_at_round_times_up_to_the_very_end() -> None:
@@ -72,16 +79,16 @@ def test_the_longer_the_view_the_less_is_said_of_each_tick(
 
 def test_a_view_is_around_the_middle_of_what_was_asked_for() -> None:
     for one, other in ((MAY, MAY + 2 * MINUTES), (MAY + 2 * MINUTES, MAY)):
-        assert view_of(one, other, 9) == View(MAY, MAY + 2 * MINUTES, 9)
-    assert view_of(MAY, MAY, 9) == View(MAY - MINUTES / 2, MAY + MINUTES / 2, 9)
-    view = View(MAY, MAY + MINUTES, 60)
+        assert view_of(one, other, 9) == TimelineView(MAY, MAY + 2 * MINUTES, 9)
+    assert view_of(MAY, MAY, 9) == TimelineView(MAY - MINUTES / 2, MAY + MINUTES / 2, 9)
+    view = TimelineView(MAY, MAY + MINUTES, 60)
     assert not view.touches(MAY - MINUTES, MAY) and view.touches(MAY - MINUTES, MAY + MICRO)
     assert not view.touches(MAY + MINUTES, MAY + 2 * MINUTES)
     assert view.touches(MAY + MINUTES - MICRO, MAY + 2 * MINUTES)
 
 
 def test_bars_that_touch_are_one_and_narrow_ones_are_as_wide_as_can_be_seen() -> None:
-    view = View(MAY, MAY + 100 * MINUTES, 100)
+    view = TimelineView(MAY, MAY + 100 * MINUTES, 100)
 
     def drawn(*spans: tuple[float, float]) -> list[tuple[float, float, int]]:
         found = bars([(MAY + a * MINUTES, MAY + b * MINUTES) for a, b in spans], view)
@@ -95,12 +102,12 @@ def test_bars_that_touch_are_one_and_narrow_ones_are_as_wide_as_can_be_seen() ->
     assert marks([MAY - MICRO, MAY, MAY + 100 * MINUTES, MAY + 100 * MINUTES + MICRO], view) == (0, 100)
 
 
-def lanes(instance: Instance, view: View | None = None) -> dict[str, Lane]:
-    drawn = draw(instance, view or View(ago(days=11), NOW, 960), BERLIN)
+def lanes(instance: OverviewInstance, view: TimelineView | None = None) -> dict[str, Lane]:
+    drawn = draw(instance, view or TimelineView(ago(days=11), NOW, 960), BERLIN)
     return {lane.name: lane for lane in drawn.lanes}
 
 
-def a_backup(**changes: object) -> Backup:
+def a_backup(**changes: object) -> OverviewBackup:
     return replace(backups(1, timedelta(hours=1))[0], **changes)  # type: ignore[arg-type]
 
 
@@ -110,7 +117,7 @@ def test_now_is_drawn_where_it_is_in_the_view() -> None:
         (NOW, ago(days=-1), 0),
         (ago(days=2), ago(days=1), None),
     ):
-        assert draw(shop(), View(start, end, 960), BERLIN).now == now
+        assert draw(shop(), TimelineView(start, end, 960), BERLIN).now == now
 
 
 def test_what_was_promised_is_drawn_where_anything_was() -> None:
@@ -136,7 +143,7 @@ def test_backups_have_the_lanes_of_their_tiers_and_of_their_kinds() -> None:
 
 
 def test_when_they_leave_is_drawn_where_the_view_is_of_what_is_to_come() -> None:
-    ahead = View(NOW - timedelta(days=1), NOW + timedelta(days=99), 960)
+    ahead = TimelineView(NOW - timedelta(days=1), NOW + timedelta(days=99), 960)
     there = tuple(
         a_backup(**{"until": NOW + timedelta(days=9), **changes})
         for changes in (
@@ -151,11 +158,11 @@ def test_when_they_leave_is_drawn_where_the_view_is_of_what_is_to_come() -> None
     assert (lane.count, lane.total, len(lane.going)) == (1, 2, 1)
     assert "May be pruned from" not in lanes(replace(shop(), backups=there))
     assert "May be pruned from" not in lanes(replace(shop(), backups=there[2:]), ahead)
-    edge = View(NOW - timedelta(days=99), NOW + timedelta(days=1), 960)
+    edge = TimelineView(NOW - timedelta(days=99), NOW + timedelta(days=1), 960)
     assert "May be pruned from" not in lanes(replace(shop(), backups=there), edge)
 
 
-def at_vault(**changes: object) -> Destination:
+def at_vault(**changes: object) -> OverviewDestination:
     given = {"lost": 3600.0, "taken": ago(hours=2), "archived": ago(hours=1), **changes}
     return replace(shop().destinations[0], name="vault", **given)  # type: ignore[arg-type]
 
@@ -183,15 +190,15 @@ def test_what_arrived_and_what_would_be_lost(
 
 
 def test_where_nothing_would_be_lost_nothing_is_drawn_as_that() -> None:
-    ahead = View(NOW - timedelta(days=1), NOW + timedelta(days=1), 960)
+    ahead = TimelineView(NOW - timedelta(days=1), NOW + timedelta(days=1), 960)
     lane = lanes(replace(shop(), destinations=(at_vault(lost=0.0),)), ahead)["At vault"]
     assert dict(lane.bars)["exposed"] == ()
 
 
 def test_the_ends_of_a_range_belong_to_it_as_they_do_to_a_restore() -> None:
-    span = Range(after=ago(hours=5), to=ago(hours=3), live=False)
-    gap = Gap(after=ago(hours=3), to=ago(hours=2), cause="purged", older="a", newer="b", why="")
-    rest = Range(after=ago(hours=2), to=NOW, live=True)
+    span = OverviewRange(after=ago(hours=5), to=ago(hours=3), live=False)
+    gap = OverviewGap(after=ago(hours=3), to=ago(hours=2), cause="purged", older="a", newer="b", why="")
+    rest = OverviewRange(after=ago(hours=2), to=NOW, live=True)
     own = a_backup(name="own", as_of=ago(hours=5), opens=True)
     shut = a_backup(name="shut", as_of=ago(hours=5), opens=False)
     seen = replace(shop(), ranges=(span, rest), gaps=(gap,), backups=(shut, own), note="")
@@ -200,7 +207,7 @@ def test_the_ends_of_a_range_belong_to_it_as_they_do_to_a_restore() -> None:
     assert can_be_restored(seen, ago(hours=2)) == Answer("no", gap, ago(hours=3), ago(hours=2), "")
     assert can_be_restored(seen, NOW) == Answer("yes")
     assert can_be_restored(seen, NOW + MICRO) == Answer("future", before=NOW)
-    alone = replace(seen, ranges=(Range(after=ago(hours=4), to=ago(hours=4), live=False),), gaps=())
+    alone = replace(seen, ranges=(OverviewRange(after=ago(hours=4), to=ago(hours=4), live=False),), gaps=())
     assert can_be_restored(alone, ago(hours=4)) == Answer("no", None, None, ago(hours=4), "")
     empty = replace(seen, ranges=(), gaps=())
     assert can_be_restored(empty, NOW + MICRO) == Answer("future")

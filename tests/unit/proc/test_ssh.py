@@ -7,20 +7,20 @@ from pathlib import Path
 import pytest
 
 from zbackup.model.errors import CommandFailed, CommandTimedOut, ConnectionFailed, NotInstalled, Refused
-from zbackup.proc.ssh import Ssh, SshHost
+from zbackup.proc.ssh import SshHost, SshRunner
 
 TARGET = SshHost(host="vault", user="backup", port=2222, identity=Path("/etc/my keys/id"), sudo=True)
 
 
-def failing(kind: type[CommandFailed], status: int) -> Ssh:
+def failing(kind: type[CommandFailed], status: int) -> SshRunner:
     def runner(argv: Sequence[str], *, mutates: bool = True, timeout: float = 600) -> str:
         raise kind(tuple(argv), status, "said on stderr")
 
-    return Ssh(TARGET, Path("/run/zbackup/shop.ssh"), runner)
+    return SshRunner(TARGET, Path("/run/zbackup/shop.ssh"), runner)
 
 
 def test_the_remote_command_is_one_word_quoted_for_a_shell() -> None:
-    ssh = Ssh(TARGET, Path("/run/zbackup/shop.ssh"))
+    ssh = SshRunner(TARGET, Path("/run/zbackup/shop.ssh"))
     argv = ("zfs", "list", "--", "tank/my db'; rm -rf /", "$(id)", "a\nb")
     *options, where, remote = ssh.command(argv)
     assert shlex.split(remote) == ["sudo", "-n", *argv]
@@ -28,7 +28,7 @@ def test_the_remote_command_is_one_word_quoted_for_a_shell() -> None:
 
 
 def test_nobody_is_asked_and_no_unknown_host_is_trusted() -> None:
-    words = Ssh(TARGET, Path("/run/zbackup/100%.ssh")).command(("true",))
+    words = SshRunner(TARGET, Path("/run/zbackup/100%.ssh")).command(("true",))
     for option in ("BatchMode=yes", "StrictHostKeyChecking=yes", "ForwardAgent=no", "IdentitiesOnly=yes"):
         assert option in words
     assert 'IdentityFile="/etc/my keys/id"' in words
@@ -50,7 +50,7 @@ def test_failures_of_ssh_and_of_the_program_over_there_are_told_apart() -> None:
 
 def test_a_socket_that_ssh_could_not_make_is_refused() -> None:
     with pytest.raises(Refused, match="shorter run_dir"):
-        Ssh(TARGET, Path("/run") / ("x" * 100))
+        SshRunner(TARGET, Path("/run") / ("x" * 100))
 
 
 def test_a_connection_that_was_cut_without_a_word() -> None:

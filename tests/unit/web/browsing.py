@@ -5,12 +5,12 @@ import re
 from starlette.testclient import TestClient
 
 from tests.unit.web.host import NOW, Told
-from zbackup.web.guard import Access, Guard
+from zbackup.web.guard import RequestGuard, WebAccess
 from zbackup.web.pages import build
 from zbackup.web.sessions import Sessions
 
 ORIGIN = "http://127.0.0.1:8420"
-ACCESS = Access(
+ACCESS = WebAccess(
     hosts=frozenset(("127.0.0.1:8420", "localhost:8420")),
     origins=frozenset((ORIGIN, "http://localhost:8420")),
 )
@@ -23,12 +23,12 @@ def stopped() -> float:
 
 def client(
     source: Told | None = None,
-    access: Access = ACCESS,
+    access: WebAccess = ACCESS,
     sessions: Sessions | None = None,
     origin: str = ORIGIN,
 ) -> TestClient:
     """Nobody is logged in yet."""
-    app = build(source or Told(), Guard(access, sessions or Sessions(), stopped), lambda: NOW)
+    app = build(source or Told(), RequestGuard(access, sessions or Sessions(), stopped), lambda: NOW)
     return TestClient(app, base_url=origin, follow_redirects=False, raise_server_exceptions=True)
 
 

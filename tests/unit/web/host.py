@@ -4,26 +4,26 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from zbackup.model.errors import Refused
-from zbackup.model.fleet import Fleet, Member
+from zbackup.model.fleet import Fleet, FleetMember
 from zbackup.model.operation import Operation
 from zbackup.model.overview import (
-    Backup,
-    Clone,
-    Destination,
     Drill,
-    Finding,
-    Gap,
-    Instance,
     Job,
     Mark,
     Marks,
     MomentPlan,
     Overview,
-    Range,
+    OverviewBackup,
+    OverviewClone,
+    OverviewDestination,
+    OverviewFinding,
+    OverviewGap,
+    OverviewInstance,
+    OverviewRange,
     Room,
 )
-from zbackup.model.run import Run
-from zbackup.web.source import Wish
+from zbackup.model.run import JobRun
+from zbackup.web.source import CloneWish
 
 NOW = datetime(2026, 11, 22, 2, 58, 10, tzinfo=UTC)
 """02:58 UTC is 03:58 in Berlin."""
@@ -33,7 +33,7 @@ def ago(**length: float) -> datetime:
     return NOW - timedelta(**length)
 
 
-def backups(count: int, every: timedelta, *, oldest: datetime | None = None) -> tuple[Backup, ...]:
+def backups(count: int, every: timedelta, *, oldest: datetime | None = None) -> tuple[OverviewBackup, ...]:
     """This many, the newest of them less than `every` ago."""
     first = oldest or NOW - every * count + timedelta(minutes=1)
     found = []
@@ -41,7 +41,7 @@ def backups(count: int, every: timedelta, *, oldest: datetime | None = None) -> 
         taken = first + every * number
         tiers = tuple(name for name, each in (("hourly", 1), ("daily", 24)) if number % each == 0)
         found.append(
-            Backup(
+            OverviewBackup(
                 name=f"zbackup-{taken:%Y%m%dT%H%M%S}Z",
                 taken=taken,
                 as_of=taken - timedelta(seconds=1),
@@ -56,34 +56,34 @@ def backups(count: int, every: timedelta, *, oldest: datetime | None = None) -> 
     return tuple(found)
 
 
-def shop() -> Instance:
+def shop() -> OverviewInstance:
     """Ten days of hourly backups, with a gap of the night before last."""
     gap = (ago(hours=31), ago(hours=28, minutes=20))
     there = [b for b in backups(240, timedelta(hours=1)) if not gap[0] < b.taken < gap[1]]
     first = [there[0], *there[1:]]
-    return Instance(
+    return OverviewInstance(
         name="shop",
         engine="mysql",
         health="warning",
         looked=NOW,
         findings=(
-            Finding(
+            OverviewFinding(
                 severity="warning",
                 subject="window",
                 text="in the promised window 2 hours cannot be restored: the log was purged",
                 why="a restore to a moment in there is refused",
                 fix="zbackup window shop",
             ),
-            Finding(severity="advice", subject="tuning", text="log_bin_trust_function_creators is on"),
+            OverviewFinding(severity="advice", subject="tuning", text="log_bin_trust_function_creators is on"),
         ),
         newest=there[-1].name,
         newest_taken=there[-1].taken,
         ranges=(
-            Range(after=first[0].taken, to=gap[0], live=False),
-            Range(after=gap[1], to=NOW, live=True),
+            OverviewRange(after=first[0].taken, to=gap[0], live=False),
+            OverviewRange(after=gap[1], to=NOW, live=True),
         ),
         gaps=(
-            Gap(
+            OverviewGap(
                 after=gap[0],
                 to=gap[1],
                 cause="purged",
@@ -98,7 +98,7 @@ def shop() -> Instance:
         lacking=(gap,),
         backups=tuple(first),
         destinations=(
-            Destination(
+            OverviewDestination(
                 name="offsite",
                 address="ssh://backup@vault.example.net/tank/backups",
                 newest=there[-6].name,
@@ -108,7 +108,7 @@ def shop() -> Instance:
                 lost=(NOW - there[-6].taken).total_seconds(),
                 max_lag=3600.0,
             ),
-            Destination(
+            OverviewDestination(
                 name="cloud",
                 address="s3://backups/shop",
                 newest="",
@@ -139,22 +139,22 @@ def shop() -> Instance:
     )  # fmt: skip
 
 
-def host(*instances: Instance) -> Overview:
+def host(*instances: OverviewInstance) -> Overview:
     """The shop, a wiki that cannot be looked at, and two clones; or these instances."""
-    wiki = Instance(
+    wiki = OverviewInstance(
         name="wiki",
         engine="mariadb",
         health="critical",
         looked=NOW,
         problem="there is no pool tank2 here now",
     )
-    clone = Clone(
+    clone = OverviewClone(
         name="dev1", instance="shop", kind="dev", state="ready", running=True, created=ago(days=2),
         target=ago(days=2), origin="zbackup-20261120T025810Z", port=23100, used=700 << 20,
         connect="mysql --host=127.0.0.1 --port=23100 --user=dev -p", lease_ends=NOW + timedelta(hours=2),
         protected_until=None, masked=True,
     )  # fmt: skip
-    good = Clone(
+    good = OverviewClone(
         name="good", instance="shop", kind="restore", state="ready", running=False, created=ago(days=1),
         target=ago(days=1), origin="zbackup-20261121T025810Z", port=0, used=90 << 20, connect="mysql",
         lease_ends=None, protected_until=None, masked=False,
@@ -174,25 +174,25 @@ def host(*instances: Instance) -> Overview:
     )
 
 
-def runs() -> tuple[Run, ...]:
+def runs() -> tuple[JobRun, ...]:
     """An hour of jobs, with a destination that did not answer."""
     done = [
-        Run(instance="shop", job="snapshot", began=ago(minutes=m), seconds=1.2, result="done")
+        JobRun(instance="shop", job="snapshot", began=ago(minutes=m), seconds=1.2, result="done")
         for m in range(0, 60, 5)
     ]
-    failed = Run(
+    failed = JobRun(
         instance="shop", job="ship:offsite", began=ago(minutes=12), seconds=30.0, result="failed",
         message="vault.example.net: Connection timed out",
     )  # fmt: skip
-    late = Run(instance="wiki", job="drill", began=ago(minutes=40), seconds=0.1, result="postponed")
+    late = JobRun(instance="wiki", job="drill", began=ago(minutes=40), seconds=0.1, result="postponed")
     return tuple(sorted((*done, failed, late), key=lambda r: r.began, reverse=True))
 
 
 def fleet() -> Fleet:
     """What two other hosts and a silent one ship here."""
 
-    def member(host: str, instance: str, **facts: Any) -> Member:
-        return Member(address="vault/backups", path=host, instance=instance, **facts)
+    def member(host: str, instance: str, **facts: Any) -> FleetMember:
+        return FleetMember(address="vault/backups", path=host, instance=instance, **facts)
 
     return Fleet(
         looked=NOW,
@@ -217,7 +217,7 @@ class Told:
     def __init__(self, seen: Overview | None = None) -> None:
         self.seen = seen or host()
         self.refuses = self.no_plan = self.no_order = ""
-        self.wishes: list[Wish] = []
+        self.wishes: list[CloneWish] = []
         self.went: tuple[Operation, ...] = ()
         self.ships = fleet()
         self.runs = runs()
@@ -246,19 +246,19 @@ class Told:
     def operations(self) -> tuple[Operation, ...]:
         return self.went
 
-    def history(self) -> tuple[Run, ...]:
+    def history(self) -> tuple[JobRun, ...]:
         return self.runs
 
     def fleet(self) -> Fleet:
         return self.ships
 
-    def order(self, wish: Wish) -> str:
+    def order(self, wish: CloneWish) -> str:
         if self.no_order:
             raise Refused(self.no_order)
         self.wishes.append(wish)
         return wish.id
 
-    def connect(self, wish: Wish) -> str:
+    def connect(self, wish: CloneWish) -> str:
         self.wishes.append(wish)
         return f"mysql://zbackup_clone:s3cret@127.0.0.1:23100/{wish.clone}"
 

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from tests.unit.web.browsing import ACCESS, ORIGIN, client, form_token, logged_in
 from tests.unit.web.host import NOW, Told, ago, host
 from zbackup.model.operation import Operation
-from zbackup.web.source import Wish
+from zbackup.web.source import CloneWish
 
 GOOD = {"verb": "create", "instance": "shop", "once": "ab" * 16, "lease": "14400"}
 OPERATION = Operation(
@@ -45,7 +45,7 @@ def test_what_is_ordered_is_passed_on_as_it_was_written() -> None:
     assert told == (303, f"/operations/{'ab' * 16}")
     (wish,) = source.wishes
     who = form_token(browser.get("/").text)[:8]
-    assert wish == Wish(
+    assert wish == CloneWish(
         verb="create",
         id="ab" * 16,
         who=who,

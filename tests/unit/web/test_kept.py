@@ -6,7 +6,7 @@ from datetime import datetime
 from tests.unit.web.host import NOW, Told
 from zbackup.model.operation import Operation
 from zbackup.model.overview import Marks, Overview
-from zbackup.web.source import FOLLOWED_S, FRESH_S, Kept, Wish
+from zbackup.web.source import FOLLOWED_S, FRESH_S, CloneWish, SharedSource
 
 
 class Reading(Told):
@@ -24,7 +24,7 @@ class Reading(Told):
 
 def test_nobody_waits_for_a_log_that_somebody_else_has_read() -> None:
     source = Reading()
-    kept = Kept(source)
+    kept = SharedSource(source)
     seen = threading.Event()
 
     def look() -> None:
@@ -64,14 +64,14 @@ class Counted(Told):
         return found
 
 
-WISH = Wish(verb="create", who="ann", instance="shop", clone="", id="ab" * 16)
+WISH = CloneWish(verb="create", who="ann", instance="shop", clone="", id="ab" * 16)
 ONE = Operation(id="ab" * 16, verb="create", instance="shop", clone="", who="ann", began=NOW)
 
 
 def test_many_who_follow_an_operation_ask_once() -> None:
     now = [100.0]
     source = Counted()
-    kept = Kept(source, lambda: now[0])
+    kept = SharedSource(source, lambda: now[0])
     for _ in range(9):
         kept.operations()
         kept.overview()
@@ -88,7 +88,7 @@ def test_many_who_follow_an_operation_ask_once() -> None:
 def test_what_was_asked_for_is_there_at_once() -> None:
     now = [100.0]
     source = Counted()
-    kept = Kept(source, lambda: now[0])
+    kept = SharedSource(source, lambda: now[0])
 
     def ordered() -> None:
         source.meanwhile = lambda: None

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.web.browsing import logged_in
 from tests.unit.web.host import NOW, Told, ago, backups, host, shop
-from zbackup.model.overview import Gap
+from zbackup.model.overview import OverviewGap
 from zbackup.model.retention import FOREVER
 from zbackup.web.template_filters import Words
 
@@ -132,7 +132,7 @@ def test_secrets_are_hidden_in_the_settings() -> None:
 
 def test_hostile_names_are_text() -> None:
     evil = '<img src=x onerror=alert(1)>"&\x1b[2J'
-    gap = Gap(after=ago(hours=2), to=ago(hours=1), cause="purged", older=evil, newer=evil, why=evil)
+    gap = OverviewGap(after=ago(hours=2), to=ago(hours=1), cause="purged", older=evil, newer=evil, why=evil)
     there = replace(shop(), gaps=(gap,), working=evil)
     named = replace(there, backups=tuple(replace(b, name=evil, label=evil) for b in there.backups[:3]))
     for path in ("/", "/instance/shop", "/jobs"):
@@ -144,7 +144,7 @@ def test_hostile_names_are_text() -> None:
 def test_a_year_of_minutes_fits_a_page() -> None:
     """10,000 backups and 200 gaps: under 200 KB, in a time that bench/web.py measures."""
     gaps = tuple(
-        Gap(
+        OverviewGap(
             after=ago(days=n + 1),
             to=ago(days=n, hours=23),
             cause="purged",

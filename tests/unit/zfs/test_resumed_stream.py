@@ -11,12 +11,12 @@ from zbackup.model.begin_record import MAGIC, RECORD
 from zbackup.model.errors import NotResumable, VerificationFailed
 from zbackup.zfs.fletcher import Sum
 from zbackup.zfs.resume_token import ResumePoint, numbers
-from zbackup.zfs.resumed_stream import RESUMING, Pieces, beginning, first_placed, needed_from, resumed
-from zbackup.zfs.stream_records import END, Record, read_record
+from zbackup.zfs.resumed_stream import RESUMING, StreamPieces, beginning, first_placed, needed_from, resumed
+from zbackup.zfs.stream_records import END, StreamRecord, read_record
 
 GUID = 0x1122334455667788
 RAW = 1 << 26
-Told = tuple[Record, bytes]
+Told = tuple[StreamRecord, bytes]
 """A record and its payload."""
 
 
@@ -92,8 +92,8 @@ def point(number: int, offset: int) -> ResumePoint:
 
 
 def rest(stream: bytes, where: ResumePoint, size: int = 1000, start: int = 0) -> bytes:
-    head = beginning(Pieces(overwritten(stream, size)))
-    source = Pieces(overwritten(stream[start:], size))
+    head = beginning(StreamPieces(overwritten(stream, size)))
+    source = StreamPieces(overwritten(stream[start:], size))
     return b"".join(bytes(some) for some in resumed(head, where, source))
 
 

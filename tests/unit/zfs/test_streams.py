@@ -25,7 +25,7 @@ from zbackup.plan.ship.gate import LONGEST
 from zbackup.zfs.streams import (
     LIGHT_COLUMNS,
     MOST_AT_ONCE,
-    Token,
+    ResumeToken,
     ZfsStreams,
     _in_pieces,
     estimate,
@@ -119,7 +119,7 @@ def test_a_token_is_believed_only_when_it_names_one_snapshot() -> None:
 
         return ZfsStreams(runner)
 
-    assert saying(SAID.format(more="")).token("1-x") == Token(guid=0x1F, left=4096)
+    assert saying(SAID.format(more="")).token("1-x") == ResumeToken(guid=0x1F, left=4096)
     assert saying(SAID.format(more="\n\ttoguid = 0x2f")).token("1-x") is None
     assert saying("nothing").token("1-x") is None
 

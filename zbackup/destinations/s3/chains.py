@@ -42,7 +42,7 @@ class BucketContents:
         return replace(self, manifests=[m for m in self.manifests if m.backup != backup])
 
     def doubtful(self) -> list[StreamId]:
-        """Tell what committed backups are based on, perhaps, and no manifest tells whether it was made
+        """What committed backups are based on, perhaps, and no manifest tells whether it was made
         by us."""
         chains = ChainIndex(self)
         return sorted(stream for stream in chains.leading() if stream not in chains.named)
@@ -133,7 +133,7 @@ class CommittedPart:
 
 
 def in_order(contents: BucketContents) -> list[CommittedPart]:
-    """Tell what is committed and whole, oldest first.
+    """What is committed and whole, oldest first.
 
     Within a chain in the order of its streams. Of chains that one is older of which the oldest backup was
     taken first: where clocks were wrong, only which chain comes first may be, too.
@@ -219,7 +219,7 @@ def _ends(
     storing: StorageSettings,
     now: datetime,
 ) -> bool:
-    """Tell whether the chain of the newest copy is to have no more streams."""
+    """Whether the chain of the newest copy is to have no more streams."""
     if newest.part.public_key != storing.public_id:
         return True
     rules = storing.table

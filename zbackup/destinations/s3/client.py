@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from typing import Any, Self, TypeVar
 
 from zbackup.config.s3 import S3
-from zbackup.destinations.s3.server import MOST_WAIT_S, NO_CONDITIONS, Server, date_of
+from zbackup.destinations.s3.server import MOST_WAIT_S, NO_CONDITIONS, S3Server, date_of
 from zbackup.model.errors import BucketRefused, NotFound, VerificationFailed
 
 Fill = Callable[[memoryview], None]
@@ -48,7 +48,7 @@ class Bucket:
         self._table, self._now = table, now
         self._name = {"Bucket": name}
         self._extra = _extra(table)
-        self._server = Server(name, table, most_wait_s)
+        self._server = S3Server(name, table, most_wait_s)
         self._client = self._server.client
 
     def __enter__(self) -> Self:
@@ -97,7 +97,7 @@ class Bucket:
         return self._server.ask("get", key, fetch)
 
     def fetch(self, key: str, size: int, use: Callable[[Fill], Result]) -> Result:
-        """Tell what `use` makes of an object of `size` bytes. It is called again when the answer breaks off.
+        """What `use` makes of an object of `size` bytes. It is called again when the answer breaks off.
 
         `use` is given what fills a buffer with the object's next bytes. Raise NotFound, VerificationFailed
         when it is of another size, and what `use` raises.
@@ -153,7 +153,7 @@ class Bucket:
                 yield found["Prefix"].removeprefix(prefix).rstrip("/")
 
     def time(self, prefix: str) -> datetime:
-        """Tell what time it is by the clock that Entry.written is by; who may list below `prefix` may ask."""
+        """What time it is by the clock that Entry.written is by; who may list below `prefix` may ask."""
         answer = self._server.ask(
             "list", prefix, lambda: self._client.list_objects_v2(**self._name, Prefix=prefix, MaxKeys=1)
         )
@@ -186,7 +186,7 @@ class Bucket:
 
     @cached_property
     def _versioned(self) -> bool:
-        """Tell whether a deleted object leaves a version behind."""
+        """Whether a deleted object leaves a version behind."""
         try:
             said = self._server.ask(
                 "get-versioning", "", lambda: self._client.get_bucket_versioning(**self._name)

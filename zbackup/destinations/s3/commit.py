@@ -129,7 +129,7 @@ class Committer:
         )
 
     def _incomplete(self, stream: StreamId, said: str) -> str:
-        """Tell what is said of it.
+        """What is said of it.
 
         A stream that no backup needs yet is not whole any more: it is sent again.
         """

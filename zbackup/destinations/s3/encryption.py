@@ -102,7 +102,7 @@ class KeyFiles:
 
 
 def _id_of(key: bytes) -> str:
-    """Tell what a key is called: says which it is, and nothing about it."""
+    """What a key is called: says which it is, and nothing about it."""
     return hashlib.sha256(b"zbackup key id\n" + key).hexdigest()[:16]
 
 
@@ -137,7 +137,7 @@ class DataKey:
         segment[-TAG:] = encryptor.tag
 
     def opening(self, number: int, last: bool, nonce: bytes) -> "Opening":
-        """Tell what decrypts that segment, as it comes."""
+        """What decrypts that segment, as it comes."""
         decryptor = Cipher(AES(self.key), GCM(nonce)).decryptor()
         decryptor.authenticate_additional_data(_position(self.stream, number, last))
         return Opening(decryptor, f"segment {number} of {self.stream}")

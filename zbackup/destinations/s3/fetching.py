@@ -25,7 +25,7 @@ from zbackup.model.errors import NotFound, NotResumable, VerificationFailed
 from zbackup.model.event_log import log
 from zbackup.proc.pipeline import Meter, Pace
 from zbackup.zfs.resume_token import ResumePoint, resume_point
-from zbackup.zfs.resumed_stream import Bytes, Pieces, beginning, first_placed, needed_from, resumed
+from zbackup.zfs.resumed_stream import Bytes, StreamPieces, beginning, first_placed, needed_from, resumed
 from zbackup.zfs.stream_records import byte_order
 
 # Received, hashed and decrypted at a time: threads that change more often wait for each other more often.
@@ -67,7 +67,7 @@ def fetch_some(access: StreamAccess, page: StreamIndex, numbers: range, meter: M
 def _proven(
     access: StreamAccess, page: StreamIndex, numbers: range, meter: Meter
 ) -> Iterator[tuple[memoryview, bytes]]:
-    """Tell what the segments hold, and the SHA-256 of it."""
+    """What the segments hold, and the SHA-256 of it."""
     pace = Pace(meter)
     ahead: deque[tuple[bytearray, Future[bytes]]] = deque()
     waiting = iter(numbers)
@@ -213,12 +213,12 @@ def rest(access: StreamAccess, page: StreamIndex, token: str, meter: Meter) -> I
     if point.guid != access.stream.guid:
         raise NotResumable(f"what was cut off is not {access.stream}")
     looking = Meter(limit=meter.limit, stop=meter.stop)
-    begin = beginning(Pieces(iter((memoryview(_segment(access, page, 0, looking)),))))
+    begin = beginning(StreamPieces(iter((memoryview(_segment(access, page, 0, looking)),))))
     number, at = _start(access, page, begin, point, looking)
     log.info("s3.fetch_resumed", stream=str(access.stream), segment=number, segments=len(page.segments))
     before = sum(segment.plain for segment in page.segments[:number])
     further = replace(meter, moved=lambda count: meter.moved(before + count))
-    source = Pieces(fetch_some(access, page, range(number, len(page.segments)), further))
+    source = StreamPieces(fetch_some(access, page, range(number, len(page.segments)), further))
     source.skip(at)
     return resumed(begin, point, source)
 

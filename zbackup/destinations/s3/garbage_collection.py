@@ -134,7 +134,7 @@ class Collector:
         )
 
     def _written(self, contents: BucketContents, stream: StreamId) -> datetime:
-        """Tell when something of the stream was last written."""
+        """When something of the stream was last written."""
         pages = [at[stream] for at in (contents.indexes, contents.headers) if stream in at]
         segments = (entry.written for entry in self._bucket.list(self.pages.layout.segments(stream)))
         return max((*pages, *segments))

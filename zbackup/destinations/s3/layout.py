@@ -74,7 +74,7 @@ class Layout:
         return f"{self.segments(stream)}{number:08}.{digest.hex()}"
 
     def stream_of(self, key: str) -> tuple[StreamId, str] | None:
-        """Tell which stream a key below `streams` is about, and its last part; None for a stranger's.
+        """Which stream a key below `streams` is about, and its last part; None for a stranger's.
 
         A stranger's is also what we would write in another way: of two keys for one stream only one is ours.
         """
@@ -87,19 +87,19 @@ class Layout:
         return (stream, last) if key == f"{self.streams}{_path(stream)}/{last}" else None
 
     def backup_of(self, key: str) -> str | None:
-        """Tell which backup a key below `backups` is the manifest of; None for a stranger's."""
+        """Which backup a key below `backups` is the manifest of; None for a stranger's."""
         backup = unquote(key.removeprefix(self.backups).rpartition("/")[0])
         return backup if backup.isprintable() and key == self.manifest(backup) else None
 
     def is_segment(self, stream: StreamId, key: str) -> bool:
-        """Tell whether the key is one of that stream's segments, and nothing that somebody put beside
+        """Whether the key is one of that stream's segments, and nothing that somebody put beside
         them."""
         found = segment_of(key)
         return found is not None and key == self.segment(stream, *found)
 
 
 def _is_dataset(name: str) -> bool:
-    """Tell whether a dataset may be called so."""
+    """Whether a dataset may be called so."""
     return name.isprintable() and len(name) < MOST_NAME
 
 

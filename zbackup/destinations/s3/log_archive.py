@@ -71,7 +71,6 @@ class S3Logs:
         self._stored = LogObjects(self.root, self.storing)
 
     def archived(self) -> ArchiveInventory:
-        """See destinations.base.Archiving."""
         self._known.clear()
         files: list[ArchivedFile] = []
         problems: list[str] = []
@@ -97,7 +96,6 @@ class S3Logs:
         return inventory_of(self.address, files, (*problems[:_TOLD], *more), headless)
 
     def claim(self, server: str, epoch: int, writer: str) -> str:
-        """See destinations.base.Archiving.claim_log."""
         key = f"{self._below}{server}/{claim_name(epoch)}"
         self.bucket.put_new(key, writer.encode())
         try:
@@ -106,7 +104,6 @@ class S3Logs:
             raise VerificationFailed(f"{key} at {self.address}: taken away meanwhile") from gone
 
     def append(self, file: LogFileId, chunk: Chunk, data: bytes) -> int:
-        """See destinations.base.Archiving.append_log."""
         if len(data) != chunk.size or hashlib.sha256(data).hexdigest() != chunk.sha256:
             raise ValueError(f"{file}: what was to be appended is not what it was announced to be")
         known = self._known.get(file.key)
@@ -197,7 +194,7 @@ class S3Logs:
         return len(body)
 
     def _is_there(self, file: LogFileId, chunk: Chunk, data: bytes) -> bool:
-        """Tell whether the object holds these bytes. Of one that is sealed its signature says so: it is of
+        """Whether the object holds these bytes. Of one that is sealed its signature says so: it is of
         the name, which holds their hash."""
         found, where = self._object(file, chunk)
         if self._stored.is_sealed(file, chunk, found, where):
@@ -312,7 +309,7 @@ class S3Logs:
             self._unfoldable[file.key] = known[-1].chunk.end
 
     def _may_read(self, file: LogFileId) -> bool:
-        """Tell whether what is archived now can be opened here."""
+        """Whether what is archived now can be opened here."""
         try:
             return not self.storing.public or self.storing.private.has(self.storing.public.id)
         except ZbackupError as failure:

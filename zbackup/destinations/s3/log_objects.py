@@ -108,7 +108,7 @@ class LogObjects:
         return head.contents.public_key
 
     def is_sealed(self, file: LogFileId, chunk: Chunk, found: bytes | bytearray, where: str) -> bool:
-        """Tell whether an object is sealed, and all of it is as it was signed. Raise as sealed_for does."""
+        """Whether an object is sealed, and all of it is as it was signed. Raise as sealed_for does."""
         head = _head(bytes(found[:LONGEST_HEAD]), where)
         if head.contents is None:
             return False

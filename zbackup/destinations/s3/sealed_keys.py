@@ -66,7 +66,7 @@ class PrivateKeys:
     keys: Callable[[], tuple[bytes, ...]]
 
     def has(self, public_key: str) -> bool:
-        """Tell whether the private key of the public one with that id is here."""
+        """Whether the private key of the public one with that id is here."""
         return public_key in self._known()
 
     def unseal(self, sealed: SealedKey, scope: Scope) -> DataKey:

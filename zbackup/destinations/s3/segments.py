@@ -139,7 +139,7 @@ def _fill(source: IO[bytes], ahead: bytes, room: memoryview, pace: Pace) -> int:
 
 
 def is_worth_compressing(sample: memoryview) -> bool:
-    """Tell whether zstd makes such bytes small enough."""
+    """Whether zstd makes such bytes small enough."""
     return len(zstandard.ZstdCompressor(level=LEVEL).compress(sample)) < WORTH_IT * len(sample)
 
 

@@ -100,7 +100,7 @@ MOST_WAIT_S = 30.0
 """The longest pause before a request is tried again."""
 
 
-class Server:
+class S3Server:
     """The server that is asked for one bucket. Every request is tried again alone when what failed may pass.
 
     Raise ConnectionFailed when it cannot be reached, BucketRefused when it says no, with what to do, and
@@ -154,7 +154,7 @@ class Server:
     def refusal(
         self, verb: str, key: str, error: Mapping[str, Any], date: str = ""
     ) -> NotFound | BucketRefused:
-        """Tell what an error of the server's (Code, Message) is called; `date` is when it was, at the
+        """What an error of the server's (Code, Message) is called; `date` is when it was, at the
         server."""
         code, message = str(error.get("Code", "")), str(error.get("Message", "")).strip()
         where = f"{self.address}/{key}"
@@ -171,7 +171,7 @@ class Server:
 
 
 def date_of(answer: Mapping[str, Any]) -> str:
-    """Tell when it was given, at the server, in HTTP's words; "" when it does not say."""
+    """When it was given, at the server, in HTTP's words; "" when it does not say."""
     headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
     return str(headers.get("date", ""))
 

@@ -46,7 +46,7 @@ from zbackup.model.errors import (
 )
 from zbackup.model.event_log import log
 from zbackup.model.record import Record
-from zbackup.model.shipping import Checked, Inventory, KeyTrial, OutgoingStream, Readers
+from zbackup.model.shipping import CheckedCopy, Inventory, KeyTrial, OutgoingStream, Readers
 from zbackup.model.snapshot import Snapshot
 from zbackup.proc.pipeline import Command, Meter, reading, writing
 
@@ -209,7 +209,7 @@ class S3Session:
     def remove(self, backup: Backup, when: str) -> None:
         self._collector.remove(backup.record.backup, backup.name)
 
-    def verify(self, *, deep: bool, meter: Meter) -> Iterator[Checked]:
+    def verify(self, *, deep: bool, meter: Meter) -> Iterator[CheckedCopy]:
         def read(stream: StreamId) -> int:
             return sum(len(content) for content in self.stream(stream, meter))
 
@@ -289,7 +289,7 @@ class S3Session:
                 return
 
     def _begun(self, stream: StreamId) -> _Begun | None:
-        """Tell how an earlier run began, and whether one may go on so.
+        """How an earlier run began, and whether one may go on so.
 
         Nothing is sent plain or sealed for another because a bucket says it, nor in larger segments than this
         host has memory for.
@@ -411,7 +411,7 @@ class S3Session:
         return self._access(stream, header, keys)
 
     def _is_taken(self, stream: StreamId, there: StreamHeader | None) -> bool:
-        """Tell whether another header is there than the one that was seen."""
+        """Whether another header is there than the one that was seen."""
         try:
             return StreamHeaders(self.pages).own(stream) not in (None, there)
         except VerificationFailed:

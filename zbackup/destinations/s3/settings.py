@@ -25,7 +25,7 @@ class StorageSettings:
 
     @property
     def encrypts_new(self) -> bool:
-        """Tell whether new streams are encrypted."""
+        """Whether new streams are encrypted."""
         return self.table.key is not None and self.keys is not None
 
     @property
@@ -35,7 +35,7 @@ class StorageSettings:
 
     @property
     def signed_only(self) -> bool:
-        """Tell whether what is not signed and encrypted is nobody's who has the key."""
+        """Whether what is not signed and encrypted is nobody's who has the key."""
         return self.keys is not None and not self.table.accept_plain
 
 

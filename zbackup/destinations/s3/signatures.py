@@ -22,7 +22,7 @@ UNBOUND = (
 
 
 def is_signature(written: str, wanted: str) -> bool:
-    """Tell whether what is written is the signature. Whatever is written: it may be anybody's."""
+    """Whether what is written is the signature. Whatever is written: it may be anybody's."""
     return hmac.compare_digest(written.encode("utf-8", "backslashreplace"), wanted.encode())
 
 
@@ -134,6 +134,6 @@ class Signatures:
 
 
 def _scope(manifest: Manifest, root: str | None) -> Scope:
-    """Tell what the manifest's key is wrapped for; no stream is called so."""
+    """What the manifest's key is wrapped for; no stream is called so."""
     about = f"the manifest of {manifest.backup}"
     return Scope(about=about, root=root, server="" if root is None else manifest.server)

@@ -84,7 +84,7 @@ class StreamHeaders:
         return ""
 
     def problem(self, stream: StreamId, said: StreamHeader) -> str:
-        """Tell what is wrong with the header of a whole stream, "" if nothing is; `said` is the page's
+        """What is wrong with the header of a whole stream, "" if nothing is; `said` is the page's
         of it."""
         key = self.pages.layout.header(stream)
         mended = "zbackup prune --at makes it again from stream.json"
@@ -121,7 +121,7 @@ class StreamHeaders:
                 log.info("s3.header_mended", stream=ascii(str(stream)))
 
     def _is_signed(self, stream: StreamId) -> bool:
-        """Tell whether the header is as it was written, which its signature says to who has the key."""
+        """Whether the header is as it was written, which its signature says to who has the key."""
         with suppress(VerificationFailed, Refused):
             header = self.own(stream)
             return header is not None and header.version > 1 and self.pages.signing.keys is not None

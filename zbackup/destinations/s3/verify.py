@@ -11,7 +11,7 @@ from zbackup.destinations.s3.manifest_store import ManifestStore, Proven
 from zbackup.destinations.s3.stream_headers import StreamHeaders
 from zbackup.model.errors import NotFound, Refused, VerificationFailed
 from zbackup.model.event_log import log
-from zbackup.model.shipping import Checked
+from zbackup.model.shipping import CheckedCopy
 
 SHOWN = 3
 """Segments of a stream that are named; of the others it is said how many."""
@@ -30,7 +30,7 @@ class Verifier:
     read: Callable[[StreamId], int] | None
     _known: dict[StreamId, "_Verified"] = field(default_factory=dict)
 
-    def verify(self, contents: BucketContents) -> Iterator[Checked]:
+    def verify(self, contents: BucketContents) -> Iterator[CheckedCopy]:
         """One after the other, also those of which streams are gone; not one that is pruned meanwhile."""
         chains = ChainIndex(contents)
         for key in contents.strange[:SHOWN]:
@@ -54,7 +54,7 @@ class Verifier:
             if problems and not self.bucket.has(self.layout.manifest(backup)):
                 continue
             name = manifest.parts[0].snapshot if manifest.parts else ""
-            yield Checked(backup=backup, name=name, problems=tuple(problems), read=read)
+            yield CheckedCopy(backup=backup, name=name, problems=tuple(problems), read=read)
 
     def _stream(self, stream: StreamId) -> "_Verified":
         if stream not in self._known:
@@ -79,7 +79,7 @@ class Verifier:
         return []
 
     def _lacking(self, stream: StreamId, page: StreamIndex) -> Iterator[str]:
-        """Tell what the listing of its segments says against it."""
+        """What the listing of its segments says against it."""
         entries = self.bucket.list(self.layout.segments(stream))
         present = {found: entry.size for entry in entries if (found := segment_of(entry.key))}
         wrong = [n for n, s in enumerate(page.segments) if present.get((n, s.sha256)) != s.size]
@@ -89,7 +89,7 @@ class Verifier:
 
 
 def _without_segments(proven: Proven) -> Proven:
-    """Tell what manifests are compared with. Of many streams all segments would be millions."""
+    """What manifests are compared with. Of many streams all segments would be millions."""
     return Proven(proven.page.model_copy(update={"segments": ()}), proven.sha256)
 
 

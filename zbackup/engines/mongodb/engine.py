@@ -31,30 +31,24 @@ class MongoEngine:
     run_dir: Path
 
     def inspect(self) -> ServerFacts:
-        """See engines.base.Engine."""
         with connect(self.connect) as connection:
             return inspect(connection)
 
     def has_table(self, name: TableName) -> bool:
-        """See engines.base.Engine."""
         with connect(self.connect) as connection:
             return bool(named_collections(connection, name))
 
     def replicas(self) -> tuple[str, ...]:
-        """See engines.base.Engine."""
         with connect(self.connect) as connection:
             return other_members(connection)
 
     def heal(self) -> None:
-        """See engines.base.Engine."""
         heal(self.connect, self._note)
 
     def choose_lock(self, facts: ServerFacts) -> LockChoice:
-        """See engines.base.Engine."""
         return assess.choose(self.lock.kind, facts)
 
     def require_privileges(self, facts: ServerFacts, kind: LockKind) -> None:
-        """See engines.base.Engine."""
         with connect(self.connect) as connection:
             info = connection.command({"connectionStatus": 1, "showPrivileges": True})["authInfo"]
             if not info["authenticatedUsers"]:

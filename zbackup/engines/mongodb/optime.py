@@ -73,7 +73,7 @@ class OplogEntry:
 
 
 def recorded_optime(record: Record) -> OpTime | None:
-    """Tell where the oplog ended by a backup's record; None when there was none.
+    """Where the oplog ended by a backup's record; None when there was none.
 
     Raise VerificationFailed when the record cannot be understood.
     """

@@ -41,7 +41,6 @@ class MysqlEngine:
     plain: PlainLog | None = None
 
     def inspect(self) -> ServerFacts:
-        """See engines.base.Engine."""
         try:
             with connect(self._asked) as connection:
                 facts = inspect(connection)
@@ -50,21 +49,17 @@ class MysqlEngine:
         return with_copy(facts, self.plain.directory) if self.plain else facts
 
     def has_table(self, name: TableName) -> bool:
-        """See engines.base.Engine."""
         with connect(self.connect) as connection:
             return has_table(connection, name)
 
     def replicas(self) -> tuple[str, ...]:
-        """See engines.base.Engine."""
         with connect(self._asked) as connection:
             return replicas(connection, dialect(connection))
 
     def heal(self) -> None:
-        """See engines.base.Engine."""
         applier.heal(self.connect, self._note)
 
     def choose_lock(self, facts: ServerFacts) -> LockChoice:
-        """See engines.base.Engine."""
         choice = assess.choose(self.lock.kind, facts)
         return lock_with_copy(self.lock.kind, choice) if self.plain else choice
 

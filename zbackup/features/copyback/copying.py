@@ -40,7 +40,7 @@ class CopyWish:
 
     @property
     def rows(self) -> bool:
-        """Tell whether rows are put into the table that production has."""
+        """Whether rows are put into the table that production has."""
         return self.missing or self.changed
 
 
@@ -70,7 +70,7 @@ class CopyPlan:
 
     @property
     def overwrites(self) -> bool:
-        """Tell whether rows, tables or views that production has are exchanged for others."""
+        """Whether rows, tables or views that production has are exchanged for others."""
         return any(step.action in ("replace", "rows") or step.overwrites for step in self.steps)
 
 

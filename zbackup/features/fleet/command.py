@@ -15,7 +15,7 @@ from zbackup.cli import at_address, output, tables
 from zbackup.cli.options import Options
 from zbackup.cli.progress import shown
 from zbackup.cli.received import age
-from zbackup.config.from_address import Access, access
+from zbackup.config.from_address import AddressAccess, access
 from zbackup.config.load import load
 from zbackup.config.settings import Settings
 from zbackup.config.ship import S3Address
@@ -27,9 +27,9 @@ from zbackup.features.fleet import report_file
 from zbackup.features.fleet.judgement import judged
 from zbackup.features.fleet.look import of_address, of_dataset
 from zbackup.jobs.drills.verdicts import read
-from zbackup.model.drill import Verdict
+from zbackup.model.drill import DrillVerdict
 from zbackup.model.errors import NotFound, UsageError, ZbackupError
-from zbackup.model.fleet import Fleet, Member
+from zbackup.model.fleet import Fleet, FleetMember
 from zbackup.model.moment import local_text
 from zbackup.model.printable import printable
 from zbackup.model.progress import Silent
@@ -52,7 +52,7 @@ zbackup fleet ssh://backup@vault.example.net/tank/backups
 zbackup fleet s3://backups --key /etc/zbackup/bucket.key --report /var/lib/zbackup/fleet/bucket.json
 """
 
-Listing = Callable[[], tuple[list[Member], int]]
+Listing = Callable[[], tuple[list[FleetMember], int]]
 """A look at an address: what lies there, and how many more instances than are looked at, at the least."""
 
 CRITICAL = 1
@@ -97,7 +97,9 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     if report and not addresses:
         raise UsageError("--report keeps what lies at an address: name one")
     most, zone = age(max_age) if max_age else None, local_zone()
-    given = Given(keys=key or [], endpoint=endpoint, identity=identity, known_hosts=known_hosts, sudo=sudo)
+    given = FleetOptions(
+        keys=key or [], endpoint=endpoint, identity=identity, known_hosts=known_hosts, sudo=sudo
+    )
     # What belongs to an address is wrong before anybody has looked anywhere.
     listings = {each: given.listing(each) for each in addresses or ()}
     given.require_used(addresses or ())
@@ -119,7 +121,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class FleetOptions:
     """The options that only an address has a use for."""
 
     keys: list[Path]
@@ -211,7 +213,7 @@ def _why(problem: ZbackupError) -> str:
 def gather(listings: Mapping[str, Listing], now: datetime, *, alone: bool | None = None) -> Fleet:
     """Look at all of them, and judge nothing. Where nobody can look is said; with one address, raised."""
     alone = len(listings) == 1 if alone is None else alone
-    members: list[Member] = []
+    members: list[FleetMember] = []
     unreachable, left_out = [], 0
     for address, there in listings.items():
         try:
@@ -226,7 +228,7 @@ def gather(listings: Mapping[str, Listing], now: datetime, *, alone: bool | None
     return Fleet(looked=now, members=tuple(members), unreachable=tuple(unreachable), left_out=left_out)
 
 
-def _elsewhere(reached: Access) -> tuple[list[Member], int]:
+def _elsewhere(reached: AddressAccess) -> tuple[list[FleetMember], int]:
     def opened(path: str, name: str) -> Destination:
         return at_address.destination(at_address.below(reached, path), name)
 
@@ -238,9 +240,9 @@ def _elsewhere(reached: Access) -> tuple[list[Member], int]:
     return found, int(len(found) >= MOST_INSTANCES)
 
 
-def _drills(settings: Settings) -> dict[str, Sequence[Verdict]]:
+def _drills(settings: Settings) -> dict[str, Sequence[DrillVerdict]]:
     """Map the dataset of each instance that this host drills at a destination of its own to the verdicts."""
-    found: dict[str, Sequence[Verdict]] = {}
+    found: dict[str, Sequence[DrillVerdict]] = {}
     for instance in settings.instance.values():
         ctx = app.context(settings, instance, Silent())
         for each in ctx.destinations:
@@ -260,7 +262,7 @@ def shape(found: Fleet) -> dict[str, Any]:
     }
 
 
-def _member(each: Member) -> dict[str, Any]:
+def _member(each: FleetMember) -> dict[str, Any]:
     return {
         "health": each.health,
         "address": each.address,
@@ -296,7 +298,7 @@ def render(found: Fleet, zone: ZoneInfo) -> str:
     return "\n".join([*listed, *map(printable, said)])
 
 
-def _row(each: Member, zone: ZoneInfo) -> list[str]:
+def _row(each: FleetMember, zone: ZoneInfo) -> list[str]:
     return [
         each.health,
         f"{each.address}/{each.path}".rstrip("/"),

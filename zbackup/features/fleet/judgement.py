@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from zbackup.model.finding import Severity
-from zbackup.model.fleet import Member
+from zbackup.model.fleet import FleetMember
 from zbackup.plan.due import CLOCK_TOLERANCE
 from zbackup.plan.duration_text import length
 
@@ -13,7 +13,7 @@ _ORDER: dict[Severity, int] = {"critical": 0, "warning": 1, "advice": 2, "ok": 3
 MOST_PROBLEMS = 5
 
 
-def judged(members: Sequence[Member], now: datetime, most: timedelta | None) -> tuple[Member, ...]:
+def judged(members: Sequence[FleetMember], now: datetime, most: timedelta | None) -> tuple[FleetMember, ...]:
     """The members with what would be lost of each and a verdict, the worst first; `most` is how much may be.
 
     A time that is still to come proves nothing: whoever wrote it could write any, or his clock was wrong.
@@ -22,12 +22,12 @@ def judged(members: Sequence[Member], now: datetime, most: timedelta | None) -> 
     return tuple(sorted(found, key=_worst))
 
 
-def _worst(one: Member) -> tuple[int, float, str, str, str]:
+def _worst(one: FleetMember) -> tuple[int, float, str, str, str]:
     lost = float("-inf") if one.exposed is None else -one.exposed
     return (_ORDER[one.health], lost, one.address, one.path, one.instance)
 
 
-def _judged(one: Member, now: datetime, most: timedelta | None) -> Member:
+def _judged(one: FleetMember, now: datetime, most: timedelta | None) -> FleetMember:
     problems = list(one.problems)
     severity: Severity = "warning" if problems else "ok"
     known = []

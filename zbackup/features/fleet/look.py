@@ -16,9 +16,9 @@ from zbackup.jobs.ship.archived import archived_log
 from zbackup.model.archive import ArchivedFile, server_key
 from zbackup.model.archive_order import LOG
 from zbackup.model.backup import Backup
-from zbackup.model.drill import Verdict, last_passed
+from zbackup.model.drill import DrillVerdict, last_passed
 from zbackup.model.errors import Refused, VerificationFailed, ZbackupError
-from zbackup.model.fleet import Member
+from zbackup.model.fleet import FleetMember
 from zbackup.model.printable import printable
 from zbackup.model.record import PREFIX
 from zbackup.model.shipping import COMMITTED
@@ -53,8 +53,8 @@ class _Home:
 
 
 def of_dataset(
-    zfs: Zfs, root: str, drills: Mapping[str, Sequence[Verdict]] | None = None
-) -> tuple[list[Member], int]:
+    zfs: Zfs, root: str, drills: Mapping[str, Sequence[DrillVerdict]] | None = None
+) -> tuple[list[FleetMember], int]:
     """The instances below a dataset of this host, and how many more there are than are looked at.
 
     `drills` are verdicts of this host's own drills by the dataset of the instance. Raise DatasetNotFound.
@@ -85,7 +85,7 @@ def of_dataset(
     return members, len(homes) - len(chosen)
 
 
-def of_address(address: Destination, opened: Opened) -> list[Member]:
+def of_address(address: Destination, opened: Opened) -> list[FleetMember]:
     """The same at another address. What fails of one instance does not keep the others from being seen.
 
     Raise what it raises when nobody can look there at all.
@@ -144,13 +144,13 @@ class _ListedLog:
         return max((f for f in self.files if f.file.server == server), key=lambda f: f.file, default=None)
 
 
-def _member_at(destination: Destination, address: str, path: str, name: str) -> Member:
+def _member_at(destination: Destination, address: str, path: str, name: str) -> FleetMember:
     try:
         with destination.connect() as session:
             copies = session.copies().to_restore()
             archive, unknown = archived_log(session)
     except ZbackupError as problem:
-        return Member(
+        return FleetMember(
             address=address, path=printable(path), instance=printable(name), problems=(_line(problem),)
         )
     return _member(address, path, (name, len(copies.backups)), copies, _ListedLog(archive.files, unknown), ())
@@ -162,15 +162,15 @@ def _member(
     called: tuple[str, int],
     copies: Copies,
     log: _LocalLog | _ListedLog,
-    drills: Sequence[Verdict],
-) -> Member:
+    drills: Sequence[DrillVerdict],
+) -> FleetMember:
     problems = [f"{snapshot}: {why}" for snapshot, why in copies.unreadable[:MOST_TRIED]]
     problems += [copies.unproven] if copies.unproven else []
     newest = copies.backups[-1] if copies.backups else None
     archived, problem = _archived(newest, log)
     passed = last_passed(drills)
     last = drills[-1] if drills else None
-    return Member(
+    return FleetMember(
         address=address,
         # What others wrote may be no text at all, and then nobody could be told of anybody.
         path=printable(path),

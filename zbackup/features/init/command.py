@@ -29,7 +29,7 @@ from zbackup.features.init.options import (
     AccessKey,
     AdminPasswordFile,
     AdminUser,
-    Bucket,
+    BucketAnswers,
     CopiesTo,
     Dataset,
     Endpoint,
@@ -52,7 +52,7 @@ from zbackup.features.init.plan import service
 from zbackup.features.init.plan.config_text import whole
 from zbackup.features.init.plan.presets import preset
 from zbackup.features.init.plan.steps import steps
-from zbackup.features.init.setup import Account, HostFacts, Newcomer, Server, Step
+from zbackup.features.init.setup import AccountState, FoundServer, HostFacts, Newcomer, SetupStep
 from zbackup.model.command_line import command_line
 from zbackup.model.errors import Declined, NotFound, Refused, UsageError, ZbackupError
 from zbackup.model.progress import Silent
@@ -124,7 +124,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         retention=retention,
         copies=copies,
         host_key=receiving.public_key(host_key) if host_key else "",
-        bucket=Bucket(
+        bucket=BucketAnswers(
             endpoint=endpoint,
             access_key=access_key,
             secret_key=_secret(secret_key_file) or "",
@@ -150,7 +150,7 @@ def _require_sound(wishes: Wishes) -> None:
         questions.require_address(wishes.copies)
     if wishes.host_key:
         known_hosts_line(wishes.copies, wishes.host_key)
-    if wishes.bucket != Bucket():
+    if wishes.bucket != BucketAnswers():
         questions.require_bucket(wishes.copies, wishes.bucket)
 
 
@@ -216,11 +216,11 @@ class _Init:
             raise plan.problems[0] if plan.problems else self._nothing(plan.left, passed)
         return replace(plan, left=(*plan.left, *map(words.passed_over, passed)))
 
-    def _discover(self) -> tuple[tuple[Server, ...], tuple[Passed, ...]]:
+    def _discover(self) -> tuple[tuple[FoundServer, ...], tuple[Passed, ...]]:
         run_dir = self.settings.run_dir if self.settings else USUAL_RUN_DIR
         return discover(self.zfs, run_dir, self.wishes.named, self._administrators)
 
-    def _let_in(self, server: Server) -> Server:
+    def _let_in(self, server: FoundServer) -> FoundServer:
         """Ask for an administrator where nobody could log in, and somebody can be asked."""
         if not (self.ask and server.login == "refused") or configured(server, self.settings):
             return server
@@ -237,7 +237,7 @@ class _Init:
         self.logins[server.where] = told
         return self._let_in(seen(server, self.zfs, self._administrators(server)))
 
-    def _administrators(self, server: Server) -> Sequence[Administrator]:
+    def _administrators(self, server: FoundServer) -> Sequence[Administrator]:
         told = self.logins.get(server.where)
         if told is None and self.wishes.admin_password is not None and server.where in self.wishes.named:
             if is_ordinary(server):
@@ -262,13 +262,13 @@ class _Init:
 
     # plan
 
-    def _steps(self, plan: Draft, facts: HostFacts) -> tuple[Step, ...]:
-        accounts: dict[str, Account] = {}
+    def _steps(self, plan: Draft, facts: HostFacts) -> tuple[SetupStep, ...]:
+        accounts: dict[str, AccountState] = {}
         for new in plan.newcomers:
             found = account(new, first_admitted(self._administrators(new.server)))
             if found is not None:
                 accounts[new.name] = found
-        installed: list[Step] = []
+        installed: list[SetupStep] = []
         if facts.systemd and (plan.newcomers or not facts.active):
             host.require_roots_program(facts.program)
             installed = service.install(host.texts(), facts, host.there())
@@ -290,7 +290,7 @@ class _Init:
         group, mode = command_line("chgrp", "zbackup", self.config), command_line("chmod", 640, self.config)
         return f"the daemon cannot read {self.config}: {group} && {mode}"
 
-    def _known_hosts(self, newcomers: Sequence[Newcomer]) -> list[Step]:
+    def _known_hosts(self, newcomers: Sequence[Newcomer]) -> list[SetupStep]:
         tables = [dict(new.copies.table) for new in newcomers if new.copies]
         path = next((table["known_hosts"].strip('"') for table in tables if "known_hosts" in table), "")
         if not path:
@@ -300,22 +300,22 @@ class _Init:
         if content == there:
             return []
         text = f"write the other host's key to {path}"
-        return [Step(kind="write", text=text, path=path, content=content, mode=0o644)]
+        return [SetupStep(kind="write", text=text, path=path, content=content, mode=0o644)]
 
-    def _undone(self, facts: HostFacts, wanted: Sequence[Step]) -> str:
+    def _undone(self, facts: HostFacts, wanted: Sequence[SetupStep]) -> str:
         """Say what is left to do for a daemon that runs; "" for nothing."""
         return service.by_hand(facts) or service.stopped(facts, wanted)
 
     # report
 
-    def _print(self, wanted: Sequence[Step], after: str, plan: Draft) -> None:
+    def _print(self, wanted: Sequence[SetupStep], after: str, plan: Draft) -> None:
         for line in words.numbered(wanted):
             tell(line)
         data = self._data(wanted, Finished(), plan, after)
         output.emit(self.options, "init", data, lambda: after.removesuffix("\n"))
         self._end(Finished(), plan)
 
-    def _report(self, wanted: Sequence[Step], finished: Finished, plan: Draft, facts: HostFacts) -> None:
+    def _report(self, wanted: Sequence[SetupStep], finished: Finished, plan: Draft, facts: HostFacts) -> None:
         output.emit(
             self.options,
             "init",
@@ -327,7 +327,7 @@ class _Init:
         self._end(finished, plan)
 
     def _data(
-        self, wanted: Sequence[Step], finished: Finished, plan: Draft, configuration: str | None = None
+        self, wanted: Sequence[SetupStep], finished: Finished, plan: Draft, configuration: str | None = None
     ) -> dict[str, Any]:
         return words.report_shape(
             str(self.config),

@@ -11,11 +11,11 @@ from zbackup.config.units import instance_name_is_valid
 from zbackup.features.init import questions as questions
 from zbackup.features.init.jobs.accounts import mountpoints
 from zbackup.features.init.jobs.discover import is_ordinary
-from zbackup.features.init.options import Bucket, Wishes
+from zbackup.features.init.options import BucketAnswers, Wishes
 from zbackup.features.init.plan.config_text import quoted
 from zbackup.features.init.plan.placement import datasets, name_for, proposals
 from zbackup.features.init.plan.presets import USUAL, preset
-from zbackup.features.init.setup import Copies, Newcomer, Server
+from zbackup.features.init.setup import DestinationSetup, FoundServer, Newcomer
 from zbackup.model.errors import NotFound, Refused, UsageError
 from zbackup.zfs.datasets import Zfs
 
@@ -35,7 +35,7 @@ class Draft:
 
 def draft(
     wishes: Wishes,
-    servers: tuple[Server, ...],
+    servers: tuple[FoundServer, ...],
     known: Mapping[str, str],
     settings: Settings | None,
     directory: Path,
@@ -84,7 +84,7 @@ class _Chosen:
     """A server that is to be protected, under this name, with the datasets that it lies on."""
 
     name: str
-    server: Server
+    server: FoundServer
     datasets: tuple[str, ...]
 
 
@@ -111,7 +111,7 @@ def _newcomers(
     return tuple(newcomers), bucket.secret_key
 
 
-def _wanted(wishes: Wishes, servers: tuple[Server, ...]) -> Iterator[Server]:
+def _wanted(wishes: Wishes, servers: tuple[FoundServer, ...]) -> Iterator[FoundServer]:
     """The servers that are named, else all; an ordinary user's only when it is named, and where nobody is
     asked one that no unit of systemd started as well."""
     for where in wishes.named:
@@ -123,12 +123,12 @@ def _wanted(wishes: Wishes, servers: tuple[Server, ...]) -> Iterator[Server]:
             yield server
 
 
-def is_taken(server: Server, *, yes: bool) -> bool:
-    """Tell whether a server that nobody named is to be protected."""
+def is_taken(server: FoundServer, *, yes: bool) -> bool:
+    """Whether a server that nobody named is to be protected."""
     return not is_ordinary(server) and (bool(server.process.unit) or not yes)
 
 
-def _why_left(wishes: Wishes, server: Server) -> str:
+def _why_left(wishes: Wishes, server: FoundServer) -> str:
     if wishes.named:
         return f"{server.where}: not named"
     user = server.process.user
@@ -153,21 +153,25 @@ def named(words: list[str]) -> dict[str, str]:
     return found
 
 
-def _copies(text: str, directory: Path, name: str, bucket: Bucket, *, host_key: bool) -> Copies:
+def _copies(
+    text: str, directory: Path, name: str, bucket: BucketAnswers, *, host_key: bool
+) -> DestinationSetup:
     """The table of a destination: where its keys are follows from its name."""
     match parse_address(text):
         case ZfsAddress(host=""):
-            return Copies(to=text, name="copies")
+            return DestinationSetup(to=text, name="copies")
         case S3Address():
-            return Copies(to=text, name="offsite", kind="s3", table=tuple(_bucket(directory, name, bucket)))
+            return DestinationSetup(
+                to=text, name="offsite", kind="s3", table=tuple(_bucket(directory, name, bucket))
+            )
         case _:
             table = [("identity", quoted(str(directory / "offsite.sshkey")))]
             if host_key:
                 table.append(("known_hosts", quoted(str(directory / "offsite.known_hosts"))))
-            return Copies(to=text, name="offsite", kind="ssh", table=tuple(table))
+            return DestinationSetup(to=text, name="offsite", kind="ssh", table=tuple(table))
 
 
-def _bucket(directory: Path, name: str, bucket: Bucket) -> Iterator[tuple[str, str]]:
+def _bucket(directory: Path, name: str, bucket: BucketAnswers) -> Iterator[tuple[str, str]]:
     if bucket.endpoint:
         yield "endpoint", quoted(bucket.endpoint)
         yield "path_style", "true"

@@ -16,7 +16,7 @@ from zbackup.features.init.draft import Draft
 from zbackup.features.init.jobs.verdict import verdict
 from zbackup.features.init.plan import service
 from zbackup.features.init.plan.steps import script_command
-from zbackup.features.init.setup import HostFacts, Newcomer, Step
+from zbackup.features.init.setup import HostFacts, Newcomer, SetupStep
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.context import Context
 from zbackup.jobs.drills.drill import prove_once
@@ -30,7 +30,7 @@ from zbackup.plan.checked_tables import checked
 class Finished:
     """The end of a run: what was done, what failed, and what `check` finds."""
 
-    done: list[Step] = field(default_factory=list)
+    done: list[SetupStep] = field(default_factory=list)
     failed: list[ZbackupError] = field(default_factory=list)
     reports: list[CheckReport] = field(default_factory=list)
 
@@ -63,8 +63,8 @@ class Finished:
 def protect(
     options: Options,
     config: Path,
-    wanted: Sequence[Step],
-    act: Callable[[Step], None],
+    wanted: Sequence[SetupStep],
+    act: Callable[[SetupStep], None],
     plan: Draft,
     facts: HostFacts,
 ) -> Finished:
@@ -102,11 +102,11 @@ def protect(
     return finished
 
 
-def _needs_account(new: Newcomer, wanted: Sequence[Step]) -> bool:
+def _needs_account(new: Newcomer, wanted: Sequence[SetupStep]) -> bool:
     return any(step.kind == "account-file" and step.instance == new.name for step in wanted)
 
 
-def _first(options: Options, config: Path, step: Step) -> None:
+def _first(options: Options, config: Path, step: SetupStep) -> None:
     settings = load(config)
     with shown(options) as progress:
         ctx: Context = app.context(settings, settings.instance[step.instance], progress)

@@ -147,7 +147,7 @@ Quota = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bucket:
+class BucketAnswers:
     """The server of a bucket, "" for AWS, and the keys to it, "" where they are found as the AWS tools find
     them. What is new there is encrypted for `public_key`, "" for this host's own key alone."""
 
@@ -170,4 +170,4 @@ class Wishes:
     admin_user: str
     admin_password: str | None
     drill: bool
-    bucket: Bucket = Bucket()
+    bucket: BucketAnswers = BucketAnswers()

@@ -11,9 +11,9 @@ from zbackup.config.s3 import url
 from zbackup.config.ship import S3Address, parse_address
 from zbackup.config.units import instance_name_is_valid
 from zbackup.features.init import words
-from zbackup.features.init.options import Bucket
+from zbackup.features.init.options import BucketAnswers
 from zbackup.features.init.plan.presets import USUAL, preset
-from zbackup.features.init.setup import Step
+from zbackup.features.init.setup import SetupStep
 from zbackup.model.errors import Declined, UsageError
 from zbackup.model.key_text import public_bytes
 
@@ -21,7 +21,7 @@ LATER = "later"
 
 
 def asked(*, yes: bool, print_only: bool) -> bool:
-    """Tell whether somebody can be asked. Raise UsageError where nobody can, and --yes is not given."""
+    """Whether somebody can be asked. Raise UsageError where nobody can, and --yes is not given."""
     if yes or print_only:
         return False
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -82,7 +82,7 @@ def require_address(text: str) -> None:
         raise UsageError(f'"{text}" is not {problem}') from None
 
 
-def bucket() -> Bucket:
+def bucket() -> BucketAnswers:
     """The server of a bucket and the keys to it."""
     while True:
         endpoint = typer.prompt("The S3 server's URL (empty: AWS)", default="", show_default=False, err=True)
@@ -106,7 +106,7 @@ def bucket() -> Bucket:
             show_default=False,
             err=True,
         )
-        found = Bucket(
+        found = BucketAnswers(
             endpoint=endpoint.strip(),
             access_key=access.strip(),
             secret_key=secret.strip(),
@@ -119,7 +119,7 @@ def bucket() -> Bucket:
             tell(str(problem))
 
 
-def require_bucket(copies: str, found: Bucket) -> None:
+def require_bucket(copies: str, found: BucketAnswers) -> None:
     """Raise UsageError for what does not belong to a bucket, or is not whole."""
     if not (copies and in_bucket(copies)):
         raise UsageError(
@@ -141,7 +141,7 @@ def require_bucket(copies: str, found: Bucket) -> None:
 
 
 def in_bucket(text: str) -> bool:
-    """Tell whether an address names a bucket."""
+    """Whether an address names a bucket."""
     return isinstance(parse_address(text), S3Address)
 
 
@@ -157,7 +157,7 @@ def administrator(where: str, problem: str) -> tuple[str, str] | None:
     return user.strip(), typer.prompt("Password", default="", hide_input=True, show_default=False, err=True)
 
 
-def confirm(steps: Sequence[Step]) -> None:
+def confirm(steps: Sequence[SetupStep]) -> None:
     """Raise Declined when it is not to be done."""
     for line in words.numbered(steps):
         tell(line)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from zbackup.proc.listening import Process
+from zbackup.proc.listening import FoundProcess
 
 EngineName = Literal["mysql", "mariadb", "mongodb"]
 
@@ -24,7 +24,7 @@ StepKind = Literal[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class FoundServer:
     """A server that can be reached. `socket` is "" where it is reached by `host` and `port`.
 
     `version` is what it says itself. `homes` has the dataset that each directory with its files lies on, ""
@@ -33,7 +33,7 @@ class Server:
     and nothing shows that they are.
     """
 
-    process: Process
+    process: FoundProcess
     engine: EngineName
     version: str
     socket: str = ""
@@ -51,7 +51,7 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class AccountState:
     """The state of the database account: `works` when zbackup can log in and look with the password there is.
 
     `exists`: somebody made it; `secret`: its password's file is there. None where that could not be asked.
@@ -76,7 +76,7 @@ class Preset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Copies:
+class DestinationSetup:
     """The destination of copies. `to` is an address as in the configuration, `name` what it is called.
 
     `settings` are further lines of its table, `table` those of its ssh or S3 table, named `kind`.
@@ -94,16 +94,16 @@ class Newcomer:
     """An instance that is to be added. `password` is the file for it, "" where nobody has to log in."""
 
     name: str
-    server: Server
+    server: FoundServer
     datasets: tuple[str, ...]
     preset: Preset
     password: str = ""
     user: str = "zbackup"
-    copies: Copies | None = None
+    copies: DestinationSetup | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class SetupStep:
     """One thing that is done, in words for people (`text`), with the command or path that does it.
 
     `mode` and `group` are those of a file. A step that is done already is none.

@@ -5,11 +5,11 @@ from typing import Any
 
 from zbackup.features.init.jobs.discover import Passed, is_ordinary
 from zbackup.features.init.plan.presets import PRESETS, cost
-from zbackup.features.init.setup import Newcomer, Server, Step
+from zbackup.features.init.setup import FoundServer, Newcomer, SetupStep
 from zbackup.model.command_line import command_line
 
 
-def found(servers: Sequence[Server], known: dict[str, str], passed: Sequence[Passed]) -> Iterator[str]:
+def found(servers: Sequence[FoundServer], known: dict[str, str], passed: Sequence[Passed]) -> Iterator[str]:
     """The servers, a line each."""
     for server in servers:
         yield (
@@ -27,7 +27,7 @@ def passed_over(each: Passed) -> str:
     return f"{each.process.program} (process {each.process.pid}, user {each.process.user}): {each.why}"
 
 
-def _state(server: Server, known: dict[str, str]) -> str:
+def _state(server: FoundServer, known: dict[str, str]) -> str:
     if name := known.get(server.where):
         return f": instance {name} already"
     homes = ", ".join(dict.fromkeys(home or "no dataset" for home in server.homes.values()))
@@ -44,7 +44,7 @@ def presets() -> Iterator[str]:
         yield f"            {cost(each)}"
 
 
-def numbered(steps: Sequence[Step]) -> Iterator[str]:
+def numbered(steps: Sequence[SetupStep]) -> Iterator[str]:
     """The steps, with what each runs or writes."""
     for number, step in enumerate(steps, 1):
         yield f"{number:>3}. {step.text}"
@@ -52,7 +52,7 @@ def numbered(steps: Sequence[Step]) -> Iterator[str]:
             yield f"       # {command_line(*step.argv)}"
 
 
-def shape(step: Step, *, done: bool) -> dict[str, Any]:
+def shape(step: SetupStep, *, done: bool) -> dict[str, Any]:
     """A step as JSON; contents are left out, of which some are secret."""
     return {
         "kind": step.kind,
@@ -67,8 +67,8 @@ def shape(step: Step, *, done: bool) -> dict[str, Any]:
 def report_shape(
     config: str,
     added: Sequence[str],
-    steps: Sequence[Step],
-    done: Sequence[Step],
+    steps: Sequence[SetupStep],
+    done: Sequence[SetupStep],
     not_protected: Sequence[str],
     *,
     seconds: float,

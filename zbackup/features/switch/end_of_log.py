@@ -112,7 +112,7 @@ def _newest(catalog: Catalog, since: datetime | None) -> Record | None:
 
 
 def _like(record: Record, what: str, facts: ServerFacts | None) -> Record:
-    """Tell what is known of the server: what it said before it was stopped, or else with its newest
+    """What is known of the server: what it said before it was stopped, or else with its newest
     backup."""
     if facts is None or facts.server_uuid != record.server_uuid:
         return replace(record, position="", server=record.server | {STOPPED: what})

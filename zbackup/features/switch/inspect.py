@@ -5,7 +5,7 @@ from datetime import UTC
 from pathlib import Path
 
 from zbackup.catalog.switched import formerly, require_settled, switches
-from zbackup.features.switch.plan import CloneDataset, Member, plan_switch
+from zbackup.features.switch.plan import CloneDataset, SwitchedDataset, plan_switch
 from zbackup.features.switch.steps import part_name
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.fetched_datasets import fetched_guids
@@ -98,12 +98,12 @@ def require_free_mountpoints(ctx: Context, clone: Clone, switch: Switch) -> None
 
 
 def _is_inside(path: str, directory: str) -> bool:
-    """Tell whether it is below the directory, and not the directory itself."""
+    """Whether it is below the directory, and not the directory itself."""
     return path != directory and is_below(path, directory)
 
 
 def _in_the_way(place: Path) -> str:
-    """Tell why nothing can be mounted there; "" for an empty directory, or one that is missing."""
+    """Why nothing can be mounted there; "" for an empty directory, or one that is missing."""
     try:
         return f"files lie in {place}: move them away" if secure_files.names(place) else ""
     except FileNotFoundError:
@@ -178,9 +178,9 @@ def _require_all_inside(ctx: Context, clone: Clone) -> None:
             )
 
 
-def _member(ctx: Context, dataset: Dataset) -> Member:
+def _member(ctx: Context, dataset: Dataset) -> SwitchedDataset:
     (path,) = ctx.zfs.values(dataset.name, "mountpoint")
-    return Member(dataset=dataset, own=ctx.zfs.own_settings(dataset.name), path=path)
+    return SwitchedDataset(dataset=dataset, own=ctx.zfs.own_settings(dataset.name), path=path)
 
 
 def _parts(ctx: Context, clone: Clone, record: Record) -> list[CloneDataset]:
@@ -207,7 +207,7 @@ def _parts(ctx: Context, clone: Clone, record: Record) -> list[CloneDataset]:
 
 
 def _of_fetched(ctx: Context, clone: Clone, parts: Sequence[CloneDataset], record: Record) -> dict[str, str]:
-    """Tell what was fetched for the clone -> the dataset that it is a copy of, which is on this pool here."""
+    """What was fetched for the clone -> the dataset that it is a copy of, which is on this pool here."""
     below, pool = f"{ctx.clones}/{copy_name(clone.name)}/", ctx.clones.partition("/")[0]
     names = ["/".join((pool, *dataset.split("/")[1:])) for dataset, _ in record.members]
     return {p.owner.name: names[p.number] for p in parts if p.owner.name.startswith(below)}
@@ -240,5 +240,5 @@ def _require_movable(ctx: Context, clone: Clone, names: Sequence[str]) -> None:
 
 
 def _spans(ctx: Context, root: str) -> bool:
-    """Tell whether production and the clones lie below this encryption root."""
+    """Whether production and the clones lie below this encryption root."""
     return all(name.startswith(f"{root}/") for name in (ctx.clones, *ctx.datasets))

@@ -7,7 +7,7 @@ from datetime import datetime
 from zbackup.model.command_line import command_line
 from zbackup.model.errors import Refused
 from zbackup.model.snapshot import Dataset
-from zbackup.model.switch import Coming, Leaving, Switch
+from zbackup.model.switch import Coming, SteppedAside, Switch
 
 # What production's datasets cannot keep while they are aside: two cannot be mounted in one place, and room
 # that is kept for both would be kept twice.
@@ -24,7 +24,7 @@ LONGEST = 255
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class SwitchedDataset:
     """A dataset of the instance. `own` is what is set on it itself, `path` its property mountpoint."""
 
     dataset: Dataset
@@ -51,7 +51,7 @@ class CloneDataset:
 
 def plan_switch(
     roots: Sequence[str],
-    members: Sequence[Member],
+    members: Sequence[SwitchedDataset],
     parts: Sequence[CloneDataset],
     formerly: Mapping[str, str],
     at: datetime,
@@ -68,7 +68,7 @@ def plan_switch(
                 f"destroy the clone's (dataset {part.number} of the clone)"
             )
     leaving = tuple(
-        Leaving(
+        SteppedAside(
             name=m.dataset.name,
             guid=m.dataset.guid,
             mountpoint=m.dataset.mountpoint or "",
@@ -83,7 +83,7 @@ def plan_switch(
     return switch
 
 
-def _coming(part: CloneDataset, members: Sequence[Member], formerly: Mapping[str, str]) -> Coming:
+def _coming(part: CloneDataset, members: Sequence[SwitchedDataset], formerly: Mapping[str, str]) -> Coming:
     name = formerly.get(part.owner.name, part.owner.name)
     there = next((m.dataset.mountpoint for m in members if m.dataset.name == name), None)
     return Coming(
@@ -96,7 +96,9 @@ def _coming(part: CloneDataset, members: Sequence[Member], formerly: Mapping[str
     )
 
 
-def _require_whole(roots: Sequence[str], members: Sequence[Member], coming: Sequence[Coming]) -> None:
+def _require_whole(
+    roots: Sequence[str], members: Sequence[SwitchedDataset], coming: Sequence[Coming]
+) -> None:
     names = {each.name for each in coming}
     if absent := [root for root in roots if root not in {m.dataset.name for m in members}]:
         raise Refused(
@@ -117,7 +119,7 @@ def _require_whole(roots: Sequence[str], members: Sequence[Member], coming: Sequ
         )
 
 
-def _require_renamable(members: Sequence[Member], roots: Sequence[str]) -> None:
+def _require_renamable(members: Sequence[SwitchedDataset], roots: Sequence[str]) -> None:
     for member in members:
         name = member.dataset.name
         if name in roots and "/" not in name:
@@ -132,7 +134,7 @@ def _require_renamable(members: Sequence[Member], roots: Sequence[str]) -> None:
 def settings_in_place(
     formerly_own: Mapping[str, str], given_up: Mapping[str, str], mountpoint: str, *, known: bool
 ) -> dict[str, str]:
-    """Tell what is to be set on a dataset of the clone in production's place, so that it is as the one before
+    """What is to be set on a dataset of the clone in production's place, so that it is as the one before
     it.
 
     `formerly_own` is set on that one now, and `given_up` was. `known`: there was one before it; else it gets
@@ -150,8 +152,8 @@ def settings_in_place(
     return {**wanted, "canmount": wanted.get("canmount", "on")}
 
 
-def settings_aside(switch: Switch, leaving: Leaving) -> dict[str, str]:
-    """Tell what is to be set on a dataset of production's that has stepped aside: nobody writes to it."""
+def settings_aside(switch: Switch, leaving: SteppedAside) -> dict[str, str]:
+    """What is to be set on a dataset of production's that has stepped aside: nobody writes to it."""
     own = dict(leaving.own)
     wanted = {"readonly": "on"}
     wanted |= {key: "none" for key in ("reservation", "refreservation") if key in own}

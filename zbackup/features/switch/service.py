@@ -5,7 +5,7 @@ import time
 from zbackup.jobs.context import Context
 from zbackup.model.errors import CommandFailed, CommandTimedOut, ConfigError, DatabaseError, NotInService
 from zbackup.model.server import ServerFacts
-from zbackup.model.switch import Service
+from zbackup.model.switch import ServiceCommands
 from zbackup.plan.health.placement import require_one_snapshot_covers
 from zbackup.proc.run import run
 
@@ -15,7 +15,7 @@ POLL_S = 0.5
 STARTING_S = 30.0
 
 
-def service_of(ctx: Context) -> Service:
+def service_of(ctx: Context) -> ServiceCommands:
     """Raise ConfigError when it is not configured."""
     if ctx.service is None:
         where = f"instance.{ctx.instance}.service"
@@ -56,7 +56,7 @@ def stop(ctx: Context) -> None:
         time.sleep(POLL_S)
 
 
-def _withdraw(ctx: Context, service: Service) -> None:
+def _withdraw(ctx: Context, service: ServiceCommands) -> None:
     """systemd goes on stopping when nobody waits for that any more: a server that still answers would be down
     soon. Told to start it, systemd starts it again when it is stopped.
     """

@@ -22,7 +22,7 @@ from zbackup.plan.clones.clone_name import copy_name
 
 
 def part_name(ctx: Context, clone: Clone, number: int) -> str:
-    """Tell what a part of the clone is called while it is one."""
+    """What a part of the clone is called while it is one."""
     return f"{ctx.clones}/{clone.name}/{number}"
 
 

@@ -44,7 +44,7 @@ from zbackup.model.event_log import log
 from zbackup.model.long_value import CHUNK
 from zbackup.model.record import Record
 from zbackup.model.server import ServerFacts
-from zbackup.model.switch import Outcome, Service, Switch
+from zbackup.model.switch import Outcome, ServiceCommands, Switch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class SwitchPlan:
 
     clone: Clone
     renames: tuple[tuple[str, str], ...]
-    service: Service
+    service: ServiceCommands
     ahead: tuple[str, ...] = ()
 
 
@@ -227,7 +227,7 @@ def _with_backup(ctx: Context, report: SwitchReport) -> SwitchReport:
 
 
 def _remarks(record: Record) -> tuple[str, ...]:
-    """Tell what a recovery could not bring along."""
+    """What a recovery could not bring along."""
     found = []
     if record.role == "replica":
         found.append("it was a replica, and follows nobody now: set its replication up again")

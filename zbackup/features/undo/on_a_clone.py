@@ -10,7 +10,7 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.restore.options import Finish, RestoreOptions
 from zbackup.jobs.restore.restore import restore
 from zbackup.model.clone import Clone
-from zbackup.model.recovery import Entrance, Files
+from zbackup.model.recovery import Entrance, RecoveryFiles
 from zbackup.model.target import RestoreTarget
 from zbackup.plan.clones.clone_name import undo_names
 
@@ -25,7 +25,7 @@ def on_a_clone(ctx: Context, before: RestoreTarget, use: Callable[[Entrance], Re
     """
     done: list[Result] = []
 
-    def hand_over(files: Files, clone: Clone) -> Clone:
+    def hand_over(files: RecoveryFiles, clone: Clone) -> Clone:
         with ctx.recovery.entered(files, ctx.progress) as entrance:
             done.append(use(entrance))
         return clone

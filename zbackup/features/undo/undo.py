@@ -58,7 +58,7 @@ class UndoOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Subject:
+class _UndoneTransaction:
     """The transaction, and a target that is everything `before` it. `altered` says of tables how their
     definition was changed since."""
 
@@ -111,12 +111,12 @@ def _whole(ctx: Context, work: "_Work") -> UndoReport:
         return on_a_clone(ctx, work.subject.before, work.done)
 
 
-def _subject(ctx: Context, undoer: Undoer, name: TransactionName | ClusterTime) -> _Subject:
+def _subject(ctx: Context, undoer: Undoer, name: TransactionName | ClusterTime) -> _UndoneTransaction:
     if isinstance(name, ClusterTime):
-        return _Subject(name=str(name), transaction=undoer.find(name), before=name)
+        return _UndoneTransaction(name=str(name), transaction=undoer.find(name), before=name)
     found = locate(ctx, name)
     altered = altered_by(search_behind(ctx, found, frozenset({"ddl"})), ctx.zone)
-    return _Subject(name=str(name), transaction=found.transaction, before=found, altered=altered)
+    return _UndoneTransaction(name=str(name), transaction=found.transaction, before=found, altered=altered)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +125,7 @@ class _Work:
 
     ctx: Context
     undoer: Undoer
-    subject: _Subject
+    subject: _UndoneTransaction
     options: UndoOptions
     confirm: Confirm
 

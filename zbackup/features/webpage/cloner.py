@@ -14,7 +14,7 @@ from zbackup.cli.options import Options
 from zbackup.config.load import load
 from zbackup.config.settings import Settings
 from zbackup.features.webpage.operations.act import act, expected_name, require_possible, way_in
-from zbackup.features.webpage.operations.order import Order, parse, require_role
+from zbackup.features.webpage.operations.order import CloneOrder, parse, require_role
 from zbackup.features.webpage.operations.record import Noted, Operations, ourselves
 from zbackup.features.webpage.reader import readers
 from zbackup.jobs.context import Context
@@ -74,7 +74,7 @@ def watched(check: Callable[[], None], every_s: float = POLL_S) -> Iterator[None
 
 def obey(
     connection: socket,
-    order: Order,
+    order: CloneOrder,
     contexts: Contexts,
     operations: Operations,
     watch: Callable[[Callable[[], None]], AbstractContextManager[None]] = watched,

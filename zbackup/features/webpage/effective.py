@@ -11,19 +11,19 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel
 
 from zbackup.config.archive import Archive
-from zbackup.config.clones import ClonePool, Clones, Mask, Replica
-from zbackup.config.cluster import Cluster
+from zbackup.config.clones import ClonePool, CloneSettings, MaskSettings, Replica
+from zbackup.config.cluster import ClusterSettings
 from zbackup.config.copying import CopyBack
 from zbackup.config.lock import Lock
 from zbackup.config.notify import HealthNotify, Mail, Webhook
-from zbackup.config.recovery import Recovery
-from zbackup.config.retention import Retention
+from zbackup.config.recovery import RecoverySettings
+from zbackup.config.retention import RetentionSettings
 from zbackup.config.s3 import S3
 from zbackup.config.schedule import Daemon, Notify, Schedule
 from zbackup.config.secret import SecretRef
-from zbackup.config.service import Service
+from zbackup.config.service import ServiceSettings
 from zbackup.config.settings import Instance, Settings
-from zbackup.config.ship import Ship, Ssh
+from zbackup.config.ship import Ship, SshSettings
 from zbackup.config.tls import Tls
 from zbackup.config.web import Web
 
@@ -40,31 +40,31 @@ HARMLESS: Final[dict[type[BaseModel], str]] = {
     Instance: "engine datasets socket host port user auth_source auth_mechanism max_age plain_log",
     Tls: "ca cert key verify",
     Lock: "kind wait give_way hold long_query on_long_query kill applier_stop",
-    Recovery: "clones mountpoint workers memory stall login",
-    Clones: "memory lease quota reservation nice memory_max cpu_quota start own_root mask_limit warn",
-    Mask: "sql",
+    RecoverySettings: "clones mountpoint workers memory stall login",
+    CloneSettings: "memory lease quota reservation nice memory_max cpu_quota start own_root mask_limit warn",
+    MaskSettings: "sql",
     Replica: "host port user",
     CopyBack: "user rate max_running max_lag replicas",
-    Retention: "keep last minimum window",
+    RetentionSettings: "keep last minimum window",
     Schedule: "snapshot prune ship drill drill_limit jitter retry retry_max",
     Notify: "ping limit",
-    Service: "unit limit",
+    ServiceSettings: "unit limit",
     Ship: "to name initial bandwidth prune max_lag grace verify verify_read drill",
-    Ssh: "identity known_hosts sudo alive",
+    SshSettings: "identity known_hosts sudo alive",
     S3: "endpoint region profile path_style storage_class sse kms_key object_lock object_lock_days ca_file "
     "public_key connect_timeout read_timeout attempts segment uploads compression accept_plain "
     "accept_unbound full_every max_chain max_share",
     Archive: "to every",
-    Cluster: "config shards",
+    ClusterSettings: "config shards",
 }
 """Settings that hold no secret: names, addresses of files and hosts, numbers. Of a URL the host is shown."""
 
 PROGRAMS: Final[dict[type[BaseModel], str]] = {
-    Recovery: "server",
-    Clones: "on_warning",
-    Mask: "run",
+    RecoverySettings: "server",
+    CloneSettings: "on_warning",
+    MaskSettings: "run",
     Notify: "on_success on_failure",
-    Service: "stop start",
+    ServiceSettings: "stop start",
 }
 """Programs of the user's own, shown without their arguments: passwords and tokens stand among those."""
 

@@ -68,7 +68,7 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
-class _Subject:
+class _ArchivedLog:
     """The log that is archived: where it is, with a record that tells what it is called, and all backups.
 
     `restart` is of the first backup after the data was rolled back: the files in front of the one that its
@@ -99,7 +99,7 @@ class Archiver:
     take_over: bool = False
     watch: ClockWatch = field(default_factory=ClockWatch)
     _ours: set[tuple[str, int]] = field(default_factory=set, init=False)
-    _subject: _Subject | None = field(default=None, init=False)
+    _subject: _ArchivedLog | None = field(default=None, init=False)
     _inventory: ArchiveInventory | None = field(default=None, init=False)
     _listed: float = field(default=0.0, init=False)
     _stranded: str = field(default="", init=False)
@@ -163,9 +163,13 @@ class Archiver:
         )
 
     def _restarts(
-        self, follower: LogFollower, subject: _Subject, archived: tuple[ArchivedFile, ...], looked: datetime
+        self,
+        follower: LogFollower,
+        subject: _ArchivedLog,
+        archived: tuple[ArchivedFile, ...],
+        looked: datetime,
     ) -> bool:
-        """Tell whether the newest epoch was begun in front of the file that the log restarts in. Not where
+        """Whether the newest epoch was begun in front of the file that the log restarts in. Not where
         the log was reset since, and has no file of that number yet."""
         if subject.restart is None:
             return False
@@ -177,7 +181,7 @@ class Archiver:
         return not here or here[-1].number >= number
 
     def _here(
-        self, follower: LogFollower, subject: _Subject, current: list[ArchivedFile], looked: datetime
+        self, follower: LogFollower, subject: _ArchivedLog, current: list[ArchivedFile], looked: datetime
     ) -> tuple[WrittenFile, ...]:
         """List the log's files that lead on from the epoch's `current` ones; complete up to no moment where
         the clock leapt."""
@@ -195,7 +199,7 @@ class Archiver:
         return {"instance": self.ctx.instance, "destination": self.destination.name}
 
     def _judge(self, session: Archiving, inventory: ArchiveInventory, server: str, *, changed: bool) -> str:
-        """Tell why what is archived cannot be restored from there; "" where it can, or nothing is known."""
+        """Why what is archived cannot be restored from there; "" where it can, or nothing is known."""
         now = self.ctx.clock.monotonic()
         if changed or now - self._judged > (SUBJECT_S if self._stranded else INVENTORY_S):
             self._judged = now
@@ -229,7 +233,7 @@ class Archiver:
                 raise taken(self.ctx, self.destination, epoch)
             self._ours.add((server, epoch))
 
-    def _current(self) -> _Subject:
+    def _current(self) -> _ArchivedLog:
         now = self.ctx.clock.monotonic()
         if self._subject is None or now - self._subject.at > SUBJECT_S:
             self._subject = _subject(self.ctx, self.destination, now)
@@ -263,7 +267,7 @@ def archive_once(
 
 
 def ready(ctx: Context, destination: ShipDestination) -> str:
-    """Tell how it is with the archive at the destination, in words; changes nothing.
+    """How it is with the archive at the destination, in words; changes nothing.
 
     Raise what archive_once() would raise before it appends anything.
     """
@@ -311,7 +315,7 @@ def archive_lock(ctx: Context, destination: ShipDestination) -> Iterator[None]:
         yield
 
 
-def _subject(ctx: Context, destination: ShipDestination, now: float) -> _Subject:
+def _subject(ctx: Context, destination: ShipDestination, now: float) -> _ArchivedLog:
     catalog = ctx.catalog()
     holders = with_known_log(catalog.backups)
     if not holders:
@@ -330,7 +334,7 @@ def _subject(ctx: Context, destination: ShipDestination, now: float) -> _Subject
     live = BackupFiles(newest.record, live_files(catalog.datasets))
     restart = _restart(holders, newest)
     since = max(_since(ctx, destination, holders), restart.log_to if restart else "", key=position_of)
-    return _Subject(live, catalog, since, now, restart)
+    return _ArchivedLog(live, catalog, since, now, restart)
 
 
 def _restart(holders: list[Backup], newest: Backup) -> Record | None:

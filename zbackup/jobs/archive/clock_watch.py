@@ -25,7 +25,7 @@ class ClockWatch:
     _leapt: _Known | None = field(default=None, init=False)
 
     def believes(self, now: datetime, reading: Reading) -> bool:
-        """Tell whether the wall clock can be believed: it was not stepped since it was believed last, is kept
+        """Whether the wall clock can be believed: it was not stepped since it was believed last, is kept
         right over the network, or goes on evenly for an hour since it leapt."""
         known = now, reading
         if self._believed is None or reading.synchronised or _in_step(self._believed, known):
@@ -40,7 +40,7 @@ class ClockWatch:
 
 
 def _in_step(before: _Known, after: _Known) -> bool:
-    """Tell whether the clock went as the uptime did. Of another run of the machine nothing is known."""
+    """Whether the clock went as the uptime did. Of another run of the machine nothing is known."""
     if before[1].boot != after[1].boot:
         return True
     passed = after[1].uptime - before[1].uptime

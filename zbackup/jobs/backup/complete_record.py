@@ -29,7 +29,7 @@ NON_TRANSACTIONAL = "non_transactional"
 
 
 def times_out_of_order(backups: Sequence[Backup]) -> tuple[str, ...]:
-    """Tell what was found so when backups were taken, each once, in a line for people."""
+    """What was found so when backups were taken, each once, in a line for people."""
     lines = (line for b in backups for line in b.record.server.get(TIMES_OUT_OF_ORDER, "").splitlines())
     return tuple(dict.fromkeys(lines))
 

@@ -34,7 +34,7 @@ def _clone_name(ctx: Context, dataset: str) -> str:
 
 
 def in_use(ctx: Context, backup: Backup, snapshot: Snapshot, busy: DatasetBusy) -> str:
-    """Tell who uses a snapshot that ZFS would not destroy just now, in one line; changes nothing.
+    """Who uses a snapshot that ZFS would not destroy just now, in one line; changes nothing.
 
     A restore leaves no trace in ZFS while it reads its log in the snapshot: it has it mounted, and open.
     """
@@ -62,7 +62,7 @@ def _makers(ctx: Context) -> dict[str, str]:
 
 
 def _who(by_now: Sequence[str], readers: list[tuple[int, str]], makers: Mapping[str, str]) -> str:
-    """Tell who needs the snapshot. Without the right to see root's processes, and so no readers, name the
+    """Who needs the snapshot. Without the right to see root's processes, and so no readers, name the
     work that is under way."""
     if by_now:
         return f"is needed by now, {'; '.join(by_now)}"

@@ -78,7 +78,7 @@ class PruneReport:
 
     @property
     def more(self) -> bool:
-        """Tell whether going on at once gets further."""
+        """Whether going on at once gets further."""
         return bool(self.left and self.destroyed)
 
     @property
@@ -107,7 +107,7 @@ def prune(ctx: Context, limit_s: float = math.inf) -> PruneReport:
     Taken when somebody else works on the instance, CommandFailed when ZFS cannot be asked, PoolReadOnly when
     it may change nothing.
     """
-    done = _Done()
+    done = _Pruned()
     plan: PrunePlan | None = None
     end = ctx.clock.monotonic() + limit_s
     while True:
@@ -126,7 +126,7 @@ def prune(ctx: Context, limit_s: float = math.inf) -> PruneReport:
 
 
 @dataclass(slots=True)
-class _Done:
+class _Pruned:
     destroyed: list[Backup] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
 
@@ -136,7 +136,7 @@ class _Done:
 
 
 def decide(ctx: Context, backups: Sequence[Backup]) -> RetentionPlan:
-    """Tell what the policy says of an instance's backups, with what holds and clones say."""
+    """What the policy says of an instance's backups, with what holds and clones say."""
     now, reading = ctx.clock.now(), ctx.clock.reading()
     pinned = pins(ctx, backups)
     plan = plan_retention(backups, ctx.retention, now, ctx.zone, pinned, reading)
@@ -188,7 +188,7 @@ def _spare(ctx: Context, plan: RetentionPlan) -> None:
                 ctx.zfs.clear_property(str(snapshot), CONDEMNED)
 
 
-def _destroy_some(ctx: Context, plan: RetentionPlan, done: _Done, end: float) -> int:
+def _destroy_some(ctx: Context, plan: RetentionPlan, done: _Pruned, end: float) -> int:
     """Destroy for as long as the lock may be held, and not after `end`; how many are left to be tried."""
     end = min(end, ctx.clock.monotonic() + SLICE_S)
     tried = done.tried

@@ -142,7 +142,7 @@ def _inspect(
 
 
 def remarks(facts: ServerFacts) -> dict[str, str]:
-    """Tell what has to be known of the server when the backup is finished by somebody else, or restored."""
+    """What has to be known of the server when the backup is finished by somebody else, or restored."""
     found = {
         "blockers": "\n".join(facts.blockers),
         "warnings": "\n".join(facts.warnings),

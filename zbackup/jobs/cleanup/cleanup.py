@@ -58,7 +58,7 @@ def reconcile(ctx: Context) -> Reconciled:
 
 
 def newest(backups: Sequence[Backup]) -> datetime | None:
-    """Tell when the newest backup was taken that a restore can start from. By its place in the pool's
+    """When the newest backup was taken that a restore can start from. By its place in the pool's
     history, not by its clock: that may have been wrong."""
     usable = [b for b in backups if b.complete and b.finished and b.record.purpose == "base"]
     return max(usable, key=lambda b: b.createtxg).record.taken if usable else None

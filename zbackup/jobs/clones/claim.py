@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, product
 
-from zbackup.catalog.local import Clones, read_clones
+from zbackup.catalog.local import FoundClones, read_clones
 from zbackup.jobs.context import Context
 from zbackup.model.clone import INTENT, PROPERTY, Clone, from_property
 from zbackup.model.errors import (
@@ -33,7 +33,7 @@ def everywhere(ctx: Context) -> list[tuple[Clone, Dataset]]:
     return readable(list_everywhere(ctx))
 
 
-def readable(listings: Sequence[Clones]) -> list[tuple[Clone, Dataset]]:
+def readable(listings: Sequence[FoundClones]) -> list[tuple[Clone, Dataset]]:
     """The clones that can be read, of all listings."""
     return [pair for there in listings for pair in there.found]
 
@@ -46,7 +46,7 @@ def names_taken(ctx: Context) -> set[str]:
     )
 
 
-def list_everywhere(ctx: Context) -> list[Clones]:
+def list_everywhere(ctx: Context) -> list[FoundClones]:
     """The same with those that cannot be read, of each dataset by themselves."""
     found = [read_clones(ctx.zfs, ctx.clones)]
     for root in dict.fromkeys(ctx.cloning.roots):
@@ -56,7 +56,7 @@ def list_everywhere(ctx: Context) -> list[Clones]:
     return found
 
 
-def require_readable(listings: Sequence[Clones], *names: str) -> None:
+def require_readable(listings: Sequence[FoundClones], *names: str) -> None:
     """Raise Refused when a clone of any instance that cannot be read has one of these names."""
     for there in listings:
         for name in names:

@@ -21,7 +21,7 @@ from zbackup.model.clone import INTENT, PROPERTY, Clone
 from zbackup.model.errors import NotFound, Refused
 from zbackup.model.event_log import log
 from zbackup.model.record import PREFIX, Record, from_properties, to_properties
-from zbackup.model.recovery import Files, process_note
+from zbackup.model.recovery import RecoveryFiles, process_note
 from zbackup.model.relocation import Relocation
 from zbackup.model.snapshot import Dataset, Snapshot
 from zbackup.plan.health.promoted import give_back, what_happened
@@ -43,12 +43,12 @@ def new_id() -> str:
     return str(uuid.uuid4())
 
 
-def build(ctx: Context, clone: Clone, backup: Backup) -> Files:
+def build(ctx: Context, clone: Clone, backup: Backup) -> RecoveryFiles:
     """Make the clone's datasets and mount them. What exists after a failure is found by `destroy`."""
     return fill(ctx, announce(ctx, clone), backup)
 
 
-def fill(ctx: Context, clone: Clone, backup: Backup) -> Files:
+def fill(ctx: Context, clone: Clone, backup: Backup) -> RecoveryFiles:
     """Clone the backup's snapshots below the clone's own dataset, and mount them."""
     container = f"{ctx.clones}/{clone.name}"
     _write_record(ctx, clone, backup.record)
@@ -60,7 +60,7 @@ def fill(ctx: Context, clone: Clone, backup: Backup) -> Files:
     return _files(ctx, clone, backup.record)
 
 
-def open_again(ctx: Context, clone: Clone) -> Files:
+def open_again(ctx: Context, clone: Clone) -> RecoveryFiles:
     """A clone's files, mounted if they are not (after a reboot)."""
     record = record_of(ctx, clone)
     for number in range(len(record.members)):
@@ -80,7 +80,7 @@ def record_of(ctx: Context, clone: Clone) -> Record:
     return replace(record, name=clone.backup)
 
 
-def with_record(ctx: Context, clone: Clone, record: Record) -> Files:
+def with_record(ctx: Context, clone: Clone, record: Record) -> RecoveryFiles:
     """The clone's files, which are of another backup now."""
     _write_record(ctx, clone, record)
     return _files(ctx, clone, record)
@@ -91,14 +91,18 @@ def _write_record(ctx: Context, clone: Clone, record: Record) -> None:
     secure_files.replace(ctx.mountpoint / clone.name / RECORD, json.dumps(to_properties(record)))
 
 
-def _files(ctx: Context, clone: Clone, record: Record) -> Files:
-    """Tell where a clone's files are; whoever starts a server on them calls in_sight_of."""
+def _files(ctx: Context, clone: Clone, record: Record) -> RecoveryFiles:
+    """Where a clone's files are; whoever starts a server on them calls in_sight_of."""
     home = ctx.mountpoint / clone.name
     moves = tuple((original, str(home / str(n))) for n, (_, original) in enumerate(record.members))
-    return Files(record=record, where=Relocation(moves), home=home, run=ctx.run_dir / clone.name, hide=())
+    return RecoveryFiles(
+        record=record, where=Relocation(moves), home=home, run=ctx.run_dir / clone.name, hide=()
+    )
 
 
-def in_sight_of(ctx: Context, files: Files, members: Sequence[Dataset], visible: Sequence[Clone]) -> Files:
+def in_sight_of(
+    ctx: Context, files: RecoveryFiles, members: Sequence[Dataset], visible: Sequence[Clone]
+) -> RecoveryFiles:
     """The files, for a server that sees these clones, and neither the original nor any other clone."""
     homes = tuple(ctx.mountpoint / clone.name for clone in visible)
     return replace(files, hide=_hidden_from(ctx, members, visible), beside=homes)
@@ -134,7 +138,7 @@ def find_clone(ctx: Context, name: str) -> tuple[Clone, Dataset] | None:
 
 
 def may_be_there(ctx: Context, name: str) -> bool:
-    """Tell whether there is a clone of that name, or one that cannot be read: what it needs has to stay."""
+    """Whether there is a clone of that name, or one that cannot be read: what it needs has to stay."""
     there = read_clones(ctx.zfs, ctx.clones)
     return bool(there.problem(name)) or any(clone.name == name for clone, _ in there.found)
 
@@ -303,7 +307,7 @@ def _owner(ctx: Context, dataset: str) -> str:
 
 
 def _is_part(clone: Clone, origins: Mapping[str, str], name: str) -> bool:
-    """Tell whether a dataset that lost its mark in a power cut is what the clone was being made of.
+    """Whether a dataset that lost its mark in a power cut is what the clone was being made of.
 
     ZFS makes a clone in one transaction group and sets its properties in the next. Nobody but us makes, below
     a clone of ours that is just being made, a numbered clone of the very snapshot that it is made from; or,

@@ -248,7 +248,7 @@ def find_again(ctx: Context, name: str) -> tuple[Clone, Dataset]:
 
 
 def status_of(ctx: Context, clone: Clone, dataset: str) -> CloneStatus:
-    """Tell how it is now; `dataset` is the name of its own."""
+    """How it is now; `dataset` is the name of its own."""
     socket, line = ctx.recovery.connection(ctx.run_dir / clone.name, clone.port, clone.login)
     return CloneStatus(
         clone=clone,

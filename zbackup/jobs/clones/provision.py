@@ -11,7 +11,7 @@ from zbackup.jobs.context import Context
 from zbackup.model.clone import Clone
 from zbackup.model.cloning import Adoption, Login, Mask, PrivateServer
 from zbackup.model.errors import MaskingFailed, ZbackupError
-from zbackup.model.recovery import Files, Limits, Serving
+from zbackup.model.recovery import Limits, RecoveryFiles, Serving
 from zbackup.proc import secure_files
 from zbackup.proc.hook import run_hook
 
@@ -20,7 +20,7 @@ MASK_FILE = 1 << 30
 """Bytes of a file of statements, at most."""
 
 
-def hand_over(ctx: Context, clone: Clone, files: Files, *, recovered: bool) -> Clone:
+def hand_over(ctx: Context, clone: Clone, files: RecoveryFiles, *, recovered: bool) -> Clone:
     """Make the files a server of their own, masked where the instance says so, and mark the clone as ready.
 
     `recovered`: see Adoption. Raise what Recovery.adopt raises, or MaskingFailed.
@@ -39,7 +39,7 @@ def hand_over(ctx: Context, clone: Clone, files: Files, *, recovered: bool) -> C
 
 
 def serving(clone: Clone) -> Serving:
-    """Tell how its server is started, each time."""
+    """How its server is started, each time."""
     return Serving(
         port=clone.port,
         read_only=clone.read_only,
@@ -56,7 +56,7 @@ def serving(clone: Clone) -> Serving:
 
 
 def password_file(ctx: Context, name: str) -> Path:
-    """Tell where a dev clone's password is, readable by root alone."""
+    """Where a dev clone's password is, readable by root alone."""
     return ctx.mountpoint / name / PASSWORD_FILE
 
 

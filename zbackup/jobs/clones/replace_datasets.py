@@ -53,7 +53,7 @@ def settle(ctx: Context, clone: Clone) -> None:
 
 
 def _final_name(fresh: Dataset) -> str:
-    """Tell what it is to be called. The clone itself may be called fresh-something."""
+    """What it is to be called. The clone itself may be called fresh-something."""
     container, _, name = fresh.name.rpartition("/")
     return f"{container}/{name.removeprefix(FRESH)}"
 
@@ -65,7 +65,7 @@ def clone_fresh(ctx: Context, clone: Clone, backup: Backup) -> None:
 
 
 def has_beginning(ctx: Context, clone: Clone, parts: int) -> bool:
-    """Tell whether all parts can be as they were when the clone was handed over."""
+    """Whether all parts can be as they were when the clone was handed over."""
     return all(
         _beginning(ctx, clone, part) or _beginning(ctx, clone, fresh)
         for part, fresh in _pairs(ctx, clone, parts)
@@ -108,7 +108,7 @@ def _beginning(ctx: Context, clone: Clone, dataset: str) -> list[Snapshot]:
 
 
 def fresh_name(ctx: Context, clone: Clone, number: int) -> str:
-    """Tell what the fresh dataset for the part of this number is called."""
+    """What the fresh dataset for the part of this number is called."""
     return f"{ctx.clones}/{clone.name}/{FRESH}{number}"
 
 

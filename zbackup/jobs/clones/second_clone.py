@@ -17,14 +17,14 @@ from zbackup.jobs.clones.clone_datasets import PART, SECOND, SECOND_ORIGIN, SNAP
 from zbackup.jobs.context import Context
 from zbackup.model.clone import Clone
 from zbackup.model.errors import ZbackupError
-from zbackup.model.recovery import Files
+from zbackup.model.recovery import RecoveryFiles
 from zbackup.model.relocation import Relocation
 
 LIMIT_S = 600.0
 
 
 @contextmanager
-def made(ctx: Context, clone: Clone, files: Files) -> Iterator[Files]:
+def made(ctx: Context, clone: Clone, files: RecoveryFiles) -> Iterator[RecoveryFiles]:
     """Yield the files of a second clone of the first clone's current state; remove it afterwards."""
     container = f"{ctx.clones}/{clone.name}"
     home, own = f"{container}/{SECOND}", {**CLONE_PROPERTIES, PART: clone.id}
@@ -45,7 +45,7 @@ def made(ctx: Context, clone: Clone, files: Files) -> Iterator[Files]:
         _remove(ctx, clone)
 
 
-def _files(ctx: Context, clone: Clone, files: Files) -> Files:
+def _files(ctx: Context, clone: Clone, files: RecoveryFiles) -> RecoveryFiles:
     home = files.home / SECOND
     moves = tuple((original, str(home / str(n))) for n, (original, _) in enumerate(files.where.moves))
     second = replace(

@@ -15,7 +15,7 @@ from zbackup.model.clone import Clone
 from zbackup.model.command_line import command_line
 from zbackup.model.errors import DatasetBusy, NotFound, Refused, ZbackupError
 from zbackup.model.event_log import log
-from zbackup.model.recovery import Files
+from zbackup.model.recovery import RecoveryFiles
 from zbackup.plan.clones.clone_name import copy_name, log_name
 from zbackup.proc.kept_mounted import kept_mounted
 
@@ -82,8 +82,8 @@ def removed_on_failure(ctx: Context, clone: Clone, *, keep: bool) -> Iterator[No
 
 @contextmanager
 def log_files(
-    ctx: Context, catalog: Catalog, made: tuple[Clone, Files], log: Backup, *, keep: bool
-) -> Iterator[tuple[Files, list[Clone]]]:
+    ctx: Context, catalog: Catalog, made: tuple[Clone, RecoveryFiles], log: Backup, *, keep: bool
+) -> Iterator[tuple[RecoveryFiles, list[Clone]]]:
     """The log to replay on a clone that was `made`, as log_clone has it; in its snapshot where that will do.
 
     Making and removing a clone is two dozen commands. The snapshot stays mounted while the body runs.
@@ -98,7 +98,9 @@ def log_files(
         yield source
 
 
-def _in_snapshot(ctx: Context, catalog: Catalog, base: Files, log: Backup, kept: ExitStack) -> Files | None:
+def _in_snapshot(
+    ctx: Context, catalog: Catalog, base: RecoveryFiles, log: Backup, kept: ExitStack
+) -> RecoveryFiles | None:
     """The log in its snapshot, which is `kept` there; None where a clone is needed, or easier to come by."""
     try:
         where = log.browse(catalog.all_datasets)
@@ -109,13 +111,13 @@ def _in_snapshot(ctx: Context, catalog: Catalog, base: Files, log: Backup, kept:
     if not ctx.recovery.only_reads(base, BackupFiles(log.record, where)):
         return None
     # It has no home: nothing is written beside it, and no server sees it.
-    return Files(record=log.record, where=where, home=Path(where.moves[0][1]), run=base.run, hide=())
+    return RecoveryFiles(record=log.record, where=where, home=Path(where.moves[0][1]), run=base.run, hide=())
 
 
 @contextmanager
 def log_clone(
     ctx: Context, catalog: Catalog, clone: Clone, log: Backup, *, keep: bool
-) -> Iterator[tuple[Files, list[Clone]]]:
+) -> Iterator[tuple[RecoveryFiles, list[Clone]]]:
     """A clone to replay the log from, and the clones that a server may see. It is gone afterwards, unless
     the body fails and `keep` is asked for.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from zbackup.jobs.cluster.members import Member, facts_of, require_cluster
+from zbackup.jobs.cluster.members import ClusterMember, facts_of, require_cluster
 from zbackup.jobs.watch.check import CheckReport
 from zbackup.model.cluster import Cluster
 from zbackup.model.errors import ZbackupError
@@ -11,13 +11,13 @@ from zbackup.model.moment import local_text
 from zbackup.plan.cluster import common, newest
 
 
-def check_cluster(cluster: Cluster, members: Sequence[Member]) -> CheckReport:
-    """Tell of the cluster what is wrong with it as one: what is wrong with a member, its own check tells."""
+def check_cluster(cluster: Cluster, members: Sequence[ClusterMember]) -> CheckReport:
+    """Of the cluster what is wrong with it as one: what is wrong with a member, its own check tells."""
     findings = [_members(cluster, members), _window(members)]
     return CheckReport(instance=f"cluster {cluster.name}", findings=tuple(findings))
 
 
-def _members(cluster: Cluster, members: Sequence[Member]) -> Finding:
+def _members(cluster: Cluster, members: Sequence[ClusterMember]) -> Finding:
     try:
         require_cluster(cluster, members)
     except ZbackupError as wrong:
@@ -32,7 +32,7 @@ def _members(cluster: Cluster, members: Sequence[Member]) -> Finding:
     return Finding(severity="ok", subject="members", text=sets)
 
 
-def _window(members: Sequence[Member]) -> Finding:
+def _window(members: Sequence[ClusterMember]) -> Finding:
     zone = members[0].ctx.zone
     try:
         at = newest(facts_of(members), zone)

@@ -7,7 +7,7 @@ from functools import partial
 
 from zbackup.jobs.clones.claim import announce
 from zbackup.jobs.clones.temporary import own_name, what_is_left
-from zbackup.jobs.cluster.members import Member, named, require_one_cluster, require_same_shards
+from zbackup.jobs.cluster.members import ClusterMember, named, require_one_cluster, require_same_shards
 from zbackup.jobs.cluster.restore import chosen, earlier_when_too_late
 from zbackup.jobs.drills.guard import one_at_a_time
 from zbackup.jobs.restore.options import Finish, RestoreOptions
@@ -17,7 +17,7 @@ from zbackup.model.cluster import Cluster
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.event_log import log
 from zbackup.model.log import ClusterTime
-from zbackup.model.recovery import Checked, Files, Recovered
+from zbackup.model.recovery import CheckedTables, Recovered, RecoveryFiles
 from zbackup.plan.clones.clone_name import drill_names
 
 WHAT = "zbackup drill"
@@ -29,12 +29,12 @@ class ClusterDrill:
     could not be removed, and why."""
 
     at: ClusterTime
-    members: tuple[tuple[Member, Checked], ...]
+    members: tuple[tuple[ClusterMember, CheckedTables], ...]
     took: timedelta
     left: tuple[str, ...] = ()
 
 
-def drill_cluster(cluster: Cluster, members: Sequence[Member]) -> ClusterDrill:
+def drill_cluster(cluster: Cluster, members: Sequence[ClusterMember]) -> ClusterDrill:
     """Recover every member to the newest cluster time that all backups hold, one after the other.
 
     Nobody can reach their servers. No snapshot is taken; what a killed drill left, the next one removes.
@@ -50,8 +50,8 @@ def drill_cluster(cluster: Cluster, members: Sequence[Member]) -> ClusterDrill:
     return ClusterDrill(at=at, members=tuple(zip(members, checked, strict=True)), took=took, left=tuple(left))
 
 
-def _tried(members: Sequence[Member], left: list[str], at: ClusterTime) -> list[Checked]:
-    found: list[tuple[Member, Recovered]] = []
+def _tried(members: Sequence[ClusterMember], left: list[str], at: ClusterTime) -> list[CheckedTables]:
+    found: list[tuple[ClusterMember, Recovered]] = []
     checked = []
     for member in members:
         recovered, tables = _try(member, at, left)
@@ -62,11 +62,11 @@ def _tried(members: Sequence[Member], left: list[str], at: ClusterTime) -> list[
     return checked
 
 
-def _try(member: Member, at: ClusterTime, left: list[str]) -> tuple[Recovered, Checked]:
+def _try(member: ClusterMember, at: ClusterTime, left: list[str]) -> tuple[Recovered, CheckedTables]:
     ctx = member.source.context(member.ctx)
-    found: list[Checked] = []
+    found: list[CheckedTables] = []
 
-    def check(files: Files, clone: Clone) -> Clone:
+    def check(files: RecoveryFiles, clone: Clone) -> Clone:
         found.append(ctx.recovery.check_tables(files, ctx.progress))
         if damaged := found[0].damaged:
             raise VerificationFailed(f"a collection is damaged: {damaged[0]}")

@@ -8,7 +8,7 @@ from zbackup.catalog.local import Catalog
 from zbackup.jobs.context import Context, ShipDestination, live_files
 from zbackup.jobs.restore.destination_source import DestinationSource
 from zbackup.jobs.restore.local_source import LOCAL
-from zbackup.jobs.restore.source import Source
+from zbackup.jobs.restore.source import BackupSource
 from zbackup.jobs.watch.window import inspect, inspect_destination
 from zbackup.model.backup import Backup
 from zbackup.model.cluster import CONFIG, SHARD, Cluster, require_same_sets, role_of
@@ -23,7 +23,7 @@ _WORDS = {CONFIG: "a config server", SHARD: "a shard", "": "neither a config ser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class ClusterMember:
     """One member, and the destination where its backups are looked for; None for this host's.
 
     `replica_set` and `role` are as its newest backup has them, "" without one.
@@ -42,7 +42,7 @@ class Member:
         return self.ctx.instance
 
     @property
-    def source(self) -> Source:
+    def source(self) -> BackupSource:
         """The source of its backups."""
         return (
             DestinationSource(self.destination, run_at_destination=self.run_at_destination)
@@ -57,7 +57,7 @@ def inspect_member(
     *,
     run_at_destination: bool = False,
     stored: bool = False,
-) -> Member:
+) -> ClusterMember:
     """Look at one; what is `stored` is what snapshots hold, without the running server's own log.
 
     Raise what its catalogue or destination raises.
@@ -72,7 +72,7 @@ def inspect_member(
         end = None if stored else _live_end(ctx, catalog)
     newest = max(usable_bases(backups), key=lambda b: b.createtxg, default=None)
     server = newest.record.server if newest else {}
-    return Member(
+    return ClusterMember(
         ctx=ctx,
         facts=MemberFacts(window=window, end=_later(end, _recorded_end(backups))),
         replica_set=server.get("replica_set", ""),
@@ -82,7 +82,7 @@ def inspect_member(
     )
 
 
-def require_cluster(cluster: Cluster, members: Sequence[Member]) -> None:
+def require_cluster(cluster: Cluster, members: Sequence[ClusterMember]) -> None:
     """Raise NotRecoverable or Refused unless each newest backup is of what its member is configured to be."""
     sets: dict[str, str] = {}
     for member in members:
@@ -103,7 +103,7 @@ def require_cluster(cluster: Cluster, members: Sequence[Member]) -> None:
         sets[member.replica_set] = member.name
 
 
-def require_one_cluster(recovered: Sequence[tuple[Member, Recovered]]) -> None:
+def require_one_cluster(recovered: Sequence[tuple[ClusterMember, Recovered]]) -> None:
     """Raise VerificationFailed when what was recovered so far tells of two clusters: another may have replica
     sets of the same names. The config server is the first."""
     known = [(member, found.member.cluster) for member, found in recovered if found.member]
@@ -115,7 +115,7 @@ def require_one_cluster(recovered: Sequence[tuple[Member, Recovered]]) -> None:
             )
 
 
-def require_same_shards(recovered: Sequence[tuple[Member, Recovered]]) -> None:
+def require_same_shards(recovered: Sequence[tuple[ClusterMember, Recovered]]) -> None:
     """Raise VerificationFailed when the config server, the first, tells of other shards than these."""
     (config, found), *shards = recovered
     if found.member:
@@ -124,7 +124,7 @@ def require_same_shards(recovered: Sequence[tuple[Member, Recovered]]) -> None:
 
 
 @contextmanager
-def named(member: Member) -> Iterator[None]:
+def named(member: ClusterMember) -> Iterator[None]:
     """Name the member in whatever fails."""
     try:
         yield
@@ -133,13 +133,13 @@ def named(member: Member) -> Iterator[None]:
         raise
 
 
-def facts_of(members: Sequence[Member]) -> Mapping[str, MemberFacts]:
+def facts_of(members: Sequence[ClusterMember]) -> Mapping[str, MemberFacts]:
     """Map names to facts, as the planner takes them."""
     return {member.name: member.facts for member in members}
 
 
 def _recorded_end(backups: Sequence[Backup]) -> ClusterTime | None:
-    """Tell where the newest log ended, by its server's word.
+    """Where the newest log ended, by its server's word.
 
     The span ends at the last checkpoint, up to a minute before. Between the two there may be a hole, which
     only the log tells of: the restore is TooLate then, and an earlier time is tried.

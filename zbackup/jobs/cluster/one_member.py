@@ -16,19 +16,19 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.restore.make_plan import RestorePlan
 from zbackup.jobs.restore.options import Finish, RestoreOptions
 from zbackup.jobs.restore.restore import plan_restore
-from zbackup.jobs.restore.source import Source
+from zbackup.jobs.restore.source import BackupSource
 from zbackup.model.clone import Clone
 from zbackup.model.cluster import CONFIG, SHARD, Addresses, role_of
 from zbackup.model.errors import Refused, Taken, UsageError
 from zbackup.model.log import ClusterTime
-from zbackup.model.recovery import Files, Serving
+from zbackup.model.recovery import RecoveryFiles, Serving
 from zbackup.plan.clones.clone_name import require_wanted
 
 _OPTION = {CONFIG: "--configdb", SHARD: "--shard"}
 
 
 def as_member(
-    ctx: Context, at: ClusterTime, options: RestoreOptions, source: Source, addresses: Addresses
+    ctx: Context, at: ClusterTime, options: RestoreOptions, source: BackupSource, addresses: Addresses
 ) -> RestoreOptions:
     """The options with which restore() makes the member that the instance's backup is of.
 
@@ -115,5 +115,5 @@ def _begin(ctx: Context, serving: Serving, clone: Clone) -> Clone:
     )
 
 
-def _ready(ctx: Context, _: Files, clone: Clone) -> Clone:
+def _ready(ctx: Context, _: RecoveryFiles, clone: Clone) -> Clone:
     return clone_datasets.mark_ready(ctx, clone)

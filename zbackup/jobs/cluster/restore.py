@@ -25,7 +25,7 @@ from zbackup.jobs.clones.claim import (
 from zbackup.jobs.clones.lifecycle import working_on
 from zbackup.jobs.clones.temporary import removed_on_failure
 from zbackup.jobs.cluster.members import (
-    Member,
+    ClusterMember,
     facts_of,
     named,
     require_cluster,
@@ -41,7 +41,7 @@ from zbackup.model.cluster import Addresses, Cluster, TooLate
 from zbackup.model.errors import UsageError
 from zbackup.model.event_log import log
 from zbackup.model.log import ClusterTime
-from zbackup.model.recovery import Files, Serving
+from zbackup.model.recovery import RecoveryFiles, Serving
 from zbackup.plan.clones.clone_name import default_name, require_wanted
 from zbackup.plan.cluster import newest, require_covered
 
@@ -69,7 +69,7 @@ class ClusterPlan:
     """The plan of each member's restore, the config server's first."""
 
     at: ClusterTime
-    members: tuple[tuple[Member, RestorePlan], ...]
+    members: tuple[tuple[ClusterMember, RestorePlan], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,15 +77,15 @@ class ClusterReport:
     """The report of each member's restore, the config server's first, which is at `configdb`."""
 
     at: ClusterTime
-    members: tuple[tuple[Member, RestoreReport], ...]
+    members: tuple[tuple[ClusterMember, RestoreReport], ...]
     configdb: str
 
 
-Made = tuple[Member, Context, RestoreReport]
+Made = tuple[ClusterMember, Context, RestoreReport]
 
 
 def plan_cluster(
-    cluster: Cluster, members: Sequence[Member], at: ClusterTime | None, options: ClusterOptions
+    cluster: Cluster, members: Sequence[ClusterMember], at: ClusterTime | None, options: ClusterOptions
 ) -> ClusterPlan:
     """Look and decide, and change nothing. `at` None: the newest cluster time that all members' logs reach.
 
@@ -99,7 +99,7 @@ def plan_cluster(
 
 
 def restore_cluster(
-    cluster: Cluster, members: Sequence[Member], at: ClusterTime | None, options: ClusterOptions
+    cluster: Cluster, members: Sequence[ClusterMember], at: ClusterTime | None, options: ClusterOptions
 ) -> ClusterReport:
     """Recover every member as of the cluster time into a clone with a server of its own.
 
@@ -115,7 +115,7 @@ def restore_cluster(
 
 
 def earlier_when_too_late(
-    members: Sequence[Member], at: ClusterTime, make: Callable[[ClusterTime], T]
+    members: Sequence[ClusterMember], at: ClusterTime, make: Callable[[ClusterTime], T]
 ) -> tuple[ClusterTime, T]:
     """Make it at the cluster time, or at an earlier one where a member's log does not tell all up to that.
 
@@ -133,7 +133,7 @@ def earlier_when_too_late(
     return at, make(at)
 
 
-def chosen(cluster: Cluster, members: Sequence[Member], at: ClusterTime | None) -> ClusterTime:
+def chosen(cluster: Cluster, members: Sequence[ClusterMember], at: ClusterTime | None) -> ClusterTime:
     """The cluster time that is meant, None for the newest. Raise NotRecoverable unless all hold it."""
     require_cluster(cluster, members)
     facts, zone = facts_of(members), members[0].ctx.zone
@@ -144,7 +144,7 @@ def chosen(cluster: Cluster, members: Sequence[Member], at: ClusterTime | None) 
 
 
 def _names(
-    cluster: Cluster, members: Sequence[Member], at: ClusterTime, options: ClusterOptions
+    cluster: Cluster, members: Sequence[ClusterMember], at: ClusterTime, options: ClusterOptions
 ) -> dict[str, str]:
     prefix = options.name or default_name(cluster.name, at.at)
     names = {m.name: f"{prefix}-{m.name}".lower() for m in members}
@@ -154,7 +154,7 @@ def _names(
 
 
 def _restore(
-    cluster: Cluster, members: Sequence[Member], options: ClusterOptions, at: ClusterTime
+    cluster: Cluster, members: Sequence[ClusterMember], options: ClusterOptions, at: ClusterTime
 ) -> ClusterReport:
     names = _names(cluster, members, at, options)
     contexts = {m.name: m.source.context(m.ctx) for m in members}
@@ -205,7 +205,7 @@ def _begin(ctx: Context, marker: str, serving: Serving, clone: Clone) -> Clone:
     )
 
 
-def _as_it_is(_: Files, clone: Clone) -> Clone:
+def _as_it_is(_: RecoveryFiles, clone: Clone) -> Clone:
     """Its server runs, and it is ready when all members are."""
     return clone
 
@@ -231,7 +231,7 @@ def _make_free(names: Sequence[tuple[Context, str]]) -> None:
         require_free(where, name, RestoreOptions(name=name))
 
 
-def _ports(members: Sequence[Member], options: ClusterOptions) -> Sequence[int]:
+def _ports(members: Sequence[ClusterMember], options: ClusterOptions) -> Sequence[int]:
     """One for each. Raise Taken, before the first is restored for hours, where one is not free."""
     ctx = members[0].ctx
     if not options.port:
@@ -243,7 +243,7 @@ def _ports(members: Sequence[Member], options: ClusterOptions) -> Sequence[int]:
     return ports
 
 
-def _require_in_range(members: Sequence[Member], options: ClusterOptions) -> None:
+def _require_in_range(members: Sequence[ClusterMember], options: ClusterOptions) -> None:
     if options.port + len(members) - 1 > LAST_PORT:
         raise UsageError(
             f"--port {options.port} is the first of {len(members)}, and the last port is {LAST_PORT}: name "

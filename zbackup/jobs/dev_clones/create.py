@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from zbackup.catalog.local import Catalog, Clones
+from zbackup.catalog.local import Catalog, FoundClones
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import (
     announce,
@@ -144,7 +144,7 @@ def _require_ports(ctx: Context, options: CreateOptions, others: list[tuple[Clon
         require_free_ports(ctx, options.count, others)
 
 
-def _create(ctx: Context, name: str, options: CreateOptions, clones: Clones | None) -> CloneStatus:
+def _create(ctx: Context, name: str, options: CreateOptions, clones: FoundClones | None) -> CloneStatus:
     if options.moment:
         finish = Finish(
             begin=lambda clone: _begin(ctx, replace(clone, replayed=True), options),
@@ -231,7 +231,7 @@ def _made(ctx: Context, clone: Clone) -> CloneStatus:
 
 
 def plan_source(ctx: Context, options: CreateOptions) -> Backup:
-    """Tell what a clone would be made of. Raise NotFound."""
+    """What a clone would be made of. Raise NotFound."""
     if not options.parent:
         return _chosen(ctx.catalog(), options)
     parent, _ = find_again(ctx, options.parent)
@@ -278,7 +278,7 @@ def _require_nobodys(ctx: Context, name: str) -> None:
 
 
 @contextmanager
-def _own_name(ctx: Context, name: str) -> Iterator[tuple[str, Clones | None]]:
+def _own_name(ctx: Context, name: str) -> Iterator[tuple[str, FoundClones | None]]:
     """Nobody else works on a clone of this name, and there is none; "" for the next free one.
 
     What a killed run left of it is removed. With it come the clones below the instance's clones dataset: see
@@ -300,7 +300,7 @@ def _own_name(ctx: Context, name: str) -> Iterator[tuple[str, Clones | None]]:
         yield wanted, clones
 
 
-def _clear(ctx: Context, name: str) -> Clones | None:
+def _clear(ctx: Context, name: str) -> FoundClones | None:
     """Make sure that the name is free; a leftover of ours is removed: its maker held the lock we hold now.
 
     Returns what is below the instance's clones dataset; None where something was removed: that may take long,

@@ -90,7 +90,7 @@ def _has_children(clone: Clone, there: Sequence[Clone], destroyed: Sequence[str]
 
 
 def end_lease(ctx: Context, name: str) -> tuple[str, bool] | None:
-    """Tell what came of destroying this clone, and whether it is gone; None when there is no such clone of
+    """What came of destroying this clone, and whether it is gone; None when there is no such clone of
     the instance, or its lease is not over. Raise UsageError for what can be no clone's name."""
     require_good(name)
     found = clone_datasets.find_clone(ctx, name)

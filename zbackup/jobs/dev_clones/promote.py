@@ -85,7 +85,7 @@ def _require_encrypted_alike(ctx: Context, container: str, parts: Sequence[str])
 
 
 def _snapshots(ctx: Context, clone: Clone, parts: Sequence[str]) -> list[Snapshot]:
-    """Tell what is copied.
+    """What is copied.
 
     Those of a run that was killed hold the same, if its server cannot have run since.
     """

@@ -30,7 +30,7 @@ def snapshot(contexts: Sequence[Context], name: str, label: str = "") -> str:
 
 
 def source(ctx: Context, parent: str, label: str) -> tuple[Clone, Backup]:
-    """Tell what a child of the clone `parent` is made of: its snapshot `label`, else its newest; one is taken
+    """What a child of the clone `parent` is made of: its snapshot `label`, else its newest; one is taken
     when there is none. To be called with nobody else working on the parent."""
     clone, _ = find_again(ctx, parent)
     record = clone_datasets.record_of(ctx, clone)

@@ -11,7 +11,7 @@ from zbackup.jobs.clones.claim import announce
 from zbackup.jobs.clones.lifecycle import destroy
 from zbackup.jobs.clones.temporary import own_name, what_is_left
 from zbackup.jobs.context import Context, ShipDestination
-from zbackup.jobs.drills.guard import Guard, one_at_a_time
+from zbackup.jobs.drills.guard import DrillGuard, one_at_a_time
 from zbackup.jobs.drills.verdicts import of_backups, write_down
 from zbackup.jobs.restore.at_destination import at_destination
 from zbackup.jobs.restore.destination_source import DestinationSource, latest_backups
@@ -22,7 +22,7 @@ from zbackup.model import bounds
 from zbackup.model.archive import MOST_EPOCH
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
-from zbackup.model.drill import Verdict, one_line
+from zbackup.model.drill import DrillVerdict, one_line
 from zbackup.model.errors import (
     ConfigError,
     ConnectionFailed,
@@ -41,7 +41,7 @@ from zbackup.model.errors import (
 from zbackup.model.event_log import log
 from zbackup.model.moment import Moment
 from zbackup.model.record import TIMES_OUT_OF_ORDER
-from zbackup.model.recovery import Checked, Files
+from zbackup.model.recovery import CheckedTables, RecoveryFiles
 from zbackup.plan.clones.clone_name import copy_name, drill_names
 from zbackup.plan.health.pool_space import FREE_SERIOUS
 from zbackup.plan.recovery.drills import DrillPlan, plan_drill, plan_whole_drill
@@ -55,7 +55,7 @@ UNTRIED = (
 pruned."""
 
 WHAT = "zbackup drill"
-NOTHING = Checked(tables=0)
+NOTHING = CheckedTables(tables=0)
 ANY = RestoreOptions(accept_older=True, epoch=MOST_EPOCH)
 
 
@@ -67,8 +67,8 @@ class DrillReport:
 
     restored: RestoreReport
     took: timedelta
-    verdict: Verdict
-    checked: Checked = NOTHING
+    verdict: DrillVerdict
+    checked: CheckedTables = NOTHING
     left: str = ""
 
 
@@ -89,7 +89,7 @@ class _Drill:
 
 
 def plan_here(ctx: Context, *, between: bool) -> DrillPlan:
-    """Tell what a drill of this host's backups would restore. Raise NotRecoverable when there is none."""
+    """What a drill of this host's backups would restore. Raise NotRecoverable when there is none."""
     backups = ctx.catalog().backups
     if not between:
         return plan_whole_drill(backups)
@@ -108,7 +108,7 @@ def plan_at(ctx: Context, destination: ShipDestination, *, between: bool) -> Dri
 
 
 def drill(
-    ctx: Context, destination: ShipDestination, *, between: bool = False, guard: Guard | None = None
+    ctx: Context, destination: ShipDestination, *, between: bool = False, guard: DrillGuard | None = None
 ) -> DrillReport:
     """Recover what is at the destination, from what is fetched, or from clones where that is on this host.
 
@@ -139,19 +139,19 @@ def drill(
             there=lambda: _is_there(plan, lambda: latest_backups(ctx, destination, ANY)),
             recover=recover,
         )
-        return _tried(ctx, what, guard or Guard())
+        return _tried(ctx, what, guard or DrillGuard())
 
 
-def drill_here(ctx: Context, *, between: bool = False, guard: Guard | None = None) -> DrillReport:
+def drill_here(ctx: Context, *, between: bool = False, guard: DrillGuard | None = None) -> DrillReport:
     """The same with the backups of this host, as far as they reach without the server's own log.
 
     Raise whatever restore() raises.
     """
     with one_at_a_time(ctx, WHAT):
-        return _here(ctx, guard or Guard(), between=between)
+        return _here(ctx, guard or DrillGuard(), between=between)
 
 
-def prove_once(ctx: Context, *, wait: float) -> Verdict:
+def prove_once(ctx: Context, *, wait: float) -> DrillVerdict:
     """Return the verdict of a drill of this host's backups that passed; where there is none, of one made now.
 
     A drill that somebody else is making, such as a daemon that runs, is waited for up to `wait` seconds, and
@@ -160,10 +160,10 @@ def prove_once(ctx: Context, *, wait: float) -> Verdict:
     with one_at_a_time(ctx, WHAT, wait=wait):
         verdicts = of_backups(ctx, ctx.catalog().backups).values()
         passed = next((v for v in verdicts if v.passed), None)
-        return passed or _here(ctx, Guard(), between=False).verdict
+        return passed or _here(ctx, DrillGuard(), between=False).verdict
 
 
-def _here(ctx: Context, guard: Guard, *, between: bool) -> DrillReport:
+def _here(ctx: Context, guard: DrillGuard, *, between: bool) -> DrillReport:
     ctx.progress.phase("inspecting", "which backup")
     plan = plan_here(ctx, between=between)
 
@@ -183,7 +183,7 @@ def _here(ctx: Context, guard: Guard, *, between: bool) -> DrillReport:
 
 
 def _is_there(plan: DrillPlan, backups: Callable[[], Sequence[Backup]]) -> bool:
-    """Tell whether it is still there: where nobody can tell, a failure is one of the backup's."""
+    """Whether it is still there: where nobody can tell, a failure is one of the backup's."""
     with suppress(ZbackupError):
         return plan.base.record.backup in {b.record.backup for b in backups()}
     return True
@@ -198,7 +198,7 @@ def _is_settled(ctx: Context) -> bool:
     return True
 
 
-def _tried(ctx: Context, what: _Drill, guard: Guard) -> DrillReport:
+def _tried(ctx: Context, what: _Drill, guard: DrillGuard) -> DrillReport:
     began = ctx.clock.now()
     plan = what.plan
     moment = Moment(plan.moment, LATEST if plan.whole else "drill", ctx.zone, is_now=plan.whole)
@@ -229,9 +229,9 @@ class _Checks:
     """The end of a drill's restore: no server for users, but a look at every table."""
 
     ctx: Context
-    found: Checked = NOTHING
+    found: CheckedTables = NOTHING
 
-    def hand_over(self, files: Files, clone: Clone) -> Clone:
+    def hand_over(self, files: RecoveryFiles, clone: Clone) -> Clone:
         """Raise VerificationFailed when a table is damaged."""
         self.found = self.ctx.recovery.check_tables(files, self.ctx.progress)
         if damaged := self.found.damaged:
@@ -241,12 +241,17 @@ class _Checks:
 
 
 def _write(
-    ctx: Context, what: _Drill, began: datetime, report: RestoreReport | None, checked: Checked, why: str = ""
-) -> Verdict:
+    ctx: Context,
+    what: _Drill,
+    began: datetime,
+    report: RestoreReport | None,
+    checked: CheckedTables,
+    why: str = "",
+) -> DrillVerdict:
     """Write the verdict down. Where that cannot be done, it hides no failure, and makes none of a success."""
     at, base = ctx.clock.now(), what.plan.base
     replay = report.replay if report else None
-    verdict = Verdict(
+    verdict = DrillVerdict(
         backup=base.record.backup,
         name=base.name,
         at=at,

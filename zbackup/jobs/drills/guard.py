@@ -44,7 +44,7 @@ def one_at_a_time(ctx: Context, what: str, *, wait: float = 60) -> Iterator[None
 
 
 def restoring(ctx: Context) -> str:
-    """Tell which restore or new clone is being made on this host now, other than a drill; "" for none."""
+    """Which restore or new clone is being made on this host now, other than a drill; "" for none."""
     for clone, _ in everywhere(ctx):
         maker = recovery_of(clone.name)
         if clone.state != "building" or maker in drill_names(clone.instance):
@@ -55,7 +55,7 @@ def restoring(ctx: Context) -> str:
 
 
 def is_drills(ctx: Context, clone: Clone) -> bool:
-    """Tell whether a clone with a drill's name is one: of this instance, and never handed over to anybody."""
+    """Whether a clone with a drill's name is one: of this instance, and never handed over to anybody."""
     mine = recovery_of(clone.name) in drill_names(ctx.instance)
     return mine and clone.instance == ctx.instance and clone.state == "building"
 
@@ -83,7 +83,7 @@ def memory_needed(ctx: Context) -> int:
 
 
 @dataclass(slots=True)
-class Guard:
+class DrillGuard:
     """Ends a drill that must not go on: `gives_way` says why it is to be tried later, and `limit` is after
     how many seconds it has taken too long (0: never).
 
@@ -144,7 +144,7 @@ class Guard:
 class _Guarded:
     """Progress of a drill, which ends where it is not to go on."""
 
-    guard: Guard
+    guard: DrillGuard
     progress: Progress
 
     def phase(self, name: str, detail: str = "") -> None:

@@ -9,7 +9,14 @@ from zoneinfo import ZoneInfo
 
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.drills.drill import DrillReport, drill, drill_here
-from zbackup.jobs.drills.guard import MEASURE_EVERY, Guard, memory_needed, memory_short, restoring, room_short
+from zbackup.jobs.drills.guard import (
+    MEASURE_EVERY,
+    DrillGuard,
+    memory_needed,
+    memory_short,
+    restoring,
+    room_short,
+)
 from zbackup.jobs.drills.verdicts import read
 from zbackup.jobs.restore.at_destination import at_destination
 from zbackup.model.drill import last_passed
@@ -69,7 +76,7 @@ def make(
     at = at_destination(ctx, destination) if destination and destination.adapter.here else ctx
     if why := restoring(ctx) or memory_short(memory_needed(ctx)) or room_short(at):
         raise Postponed(why)
-    guard = Guard(gives_way=_Wanted(ctx, at, told).why_not, limit=limit)
+    guard = DrillGuard(gives_way=_StillWanted(ctx, at, told).why_not, limit=limit)
     try:
         if destination:
             report = drill(ctx, destination, between=True, guard=guard)
@@ -85,7 +92,7 @@ def make(
 
 
 def _nothing_yet(ctx: Context, destination: ShipDestination) -> bool:
-    """Tell whether no backup has arrived there. Not where one was tried before: then they are lost."""
+    """Whether no backup has arrived there. Not where one was tried before: then they are lost."""
     if read(ctx, destination.name):
         return False
     with destination.adapter.connect() as session:
@@ -94,7 +101,7 @@ def _nothing_yet(ctx: Context, destination: ShipDestination) -> bool:
 
 
 @dataclass(slots=True)
-class _Wanted:
+class _StillWanted:
     """The reason why a drill that is under way must not go on. Who else restores takes longer to find out."""
 
     ctx: Context
@@ -121,7 +128,7 @@ def _is_due(last: datetime, rules: DrillRules, now: datetime) -> bool:
 
 
 def _told(answer: dict[str, object], ctx: Context) -> datetime:
-    """Tell when the drill ended that the helper made. Raise what it says."""
+    """When the drill ended that the helper made. Raise what it says."""
     said = str(answer.get("said", ""))
     match answer.get("result"):
         case "passed":

@@ -14,7 +14,7 @@ from zbackup.model.backup import Backup
 from zbackup.model.drill import (
     DRILLS,
     VERDICT,
-    Verdict,
+    DrillVerdict,
     by_backup,
     from_list,
     from_text,
@@ -33,19 +33,19 @@ class Drilled:
     that passed. `every` is how often one was promised, None if nobody did."""
 
     destination: str
-    last: Verdict | None
-    passed: Verdict | None
+    last: DrillVerdict | None
+    passed: DrillVerdict | None
     every: timedelta | None
 
     def age(self, now: datetime) -> timedelta | None:
-        """Tell how long ago one passed; None also where nobody can tell, because the clock was put back
+        """How long ago one passed; None also where nobody can tell, because the clock was put back
         since."""
         if self.passed is None or self.passed.at > now + CLOCK_TOLERANCE:
             return None
         return max(now - self.passed.at, timedelta())
 
 
-def write_down(ctx: Context, destination: str, base: Backup | None, verdict: Verdict) -> None:
+def write_down(ctx: Context, destination: str, base: Backup | None, verdict: DrillVerdict) -> None:
     """Add the verdict to the last ones, and put it on the backup `base` if it is one of this host.
 
     Raise CommandFailed when ZFS refuses it.
@@ -61,7 +61,7 @@ def write_down(ctx: Context, destination: str, base: Backup | None, verdict: Ver
             return  # it was pruned meanwhile
 
 
-def read(ctx: Context, destination: str) -> tuple[Verdict, ...]:
+def read(ctx: Context, destination: str) -> tuple[DrillVerdict, ...]:
     """The last verdicts, oldest first."""
     return from_list(_written(_where(ctx)).get(_key(ctx, destination), ""))
 
@@ -85,7 +85,7 @@ def drilled(ctx: Context, promised: Sequence[tuple[str, float]]) -> tuple[Drille
     return tuple(found)
 
 
-def of_backups(ctx: Context, backups: Sequence[Backup], destination: str = "") -> dict[str, Verdict]:
+def of_backups(ctx: Context, backups: Sequence[Backup], destination: str = "") -> dict[str, DrillVerdict]:
     """The last verdict of each of these backups that was drilled, by its identity.
 
     Of a copy what this host wrote down itself, not what is written on the copy.

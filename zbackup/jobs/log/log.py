@@ -34,7 +34,7 @@ def promised_from(ctx: Context, wanted: LogFilter, destination: ShipDestination 
 
 
 def was_promised(read: LogRead, promised: datetime | None) -> bool:
-    """Tell whether what was not read may be to be seen: what is known to be from before then is not."""
+    """Whether what was not read may be to be seen: what is known to be from before then is not."""
     return not (promised and read.lost and read.lost.until and read.lost.until <= promised)
 
 

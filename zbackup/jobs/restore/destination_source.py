@@ -78,11 +78,9 @@ class DestinationSource:
         return Moment(newest.record.as_of_or_taken, LATEST, ctx.zone, is_now=True)
 
     def backup(self, ctx: Context, name: str) -> BackupAsItIs:
-        """See Source."""
         return as_it_is(name, _restorable(ctx, self.destination).copies.backups, self._list)
 
     def labelled(self, ctx: Context, label: str) -> BackupAsItIs:
-        """See Source."""
         backups = _restorable(ctx, self.destination).copies.backups
         require_one_server(label, by_server(backups))
         return labelled(label, backups, self._list)
@@ -103,7 +101,6 @@ class DestinationSource:
         return UnseenTransaction(name, holders[0].complete_to)
 
     def search(self, ctx: Context, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
-        """See search_copies."""
         return search_copies(ctx, self.destination, wanted)
 
     def plan(self, ctx: Context, target: RestoreTarget, options: RestoreOptions) -> RestorePlan:
@@ -306,7 +303,7 @@ def _require_proven(ctx: Context, target: RestoreTarget, said: Backup, proven: B
 
 
 def _leads_to(target: Moment | ClusterTime, log: Backup) -> bool:
-    """Tell whether all that was before the target is in the log.
+    """Whether all that was before the target is in the log.
 
     A cluster time is somewhere in its second.
     """
@@ -341,7 +338,7 @@ def _found(ctx: Context, name: TransactionName, catalog: Catalog, base: Backup) 
 
 
 def _choice(ctx: Context, copies: Copies, target: RestoreTarget, base: str) -> RecoveryPlan:
-    """Tell what was possible first; of what nothing reaches, what all of them together are good for."""
+    """What was possible first; of what nothing reaches, what all of them together are good for."""
 
     def plan(backups: Sequence[Backup]) -> RecoveryPlan:
         return choose(ctx, backups, target, base)

@@ -158,7 +158,7 @@ def _is_here(ctx: Context, part: str, copy: Snapshot) -> bool:
 
 
 def mounted(ctx: Context, container: str, members: int) -> tuple[Dataset, ...]:
-    """Tell what is below the container, `members` at least, mounted. Raise Refused for want of a key."""
+    """What is below the container, `members` at least, mounted. Raise Refused for want of a key."""
     found = [d for d in ctx.zfs.filesystems(container) if d.name != container]
     if len(found) < members:
         raise VerificationFailed(f"only {len(found)} of {members} datasets arrived in {container}")

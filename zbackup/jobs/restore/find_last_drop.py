@@ -8,7 +8,7 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.prove import has_table
 from zbackup.jobs.restore.search_log import require_all_read
-from zbackup.jobs.restore.source import Source
+from zbackup.jobs.restore.source import BackupSource
 from zbackup.model.command_line import command_line
 from zbackup.model.errors import NotFound, Refused, UsageError, ZbackupError
 from zbackup.model.log import ClusterTime, position_of
@@ -26,7 +26,7 @@ ANY: frozenset[Kind] = frozenset()
 
 
 def find_last_drop(
-    ctx: Context, source: Source, subject: ProofSubject, disproved: Collection[str] = ()
+    ctx: Context, source: BackupSource, subject: ProofSubject, disproved: Collection[str] = ()
 ) -> LogEntry:
     """Return the last transaction in the log that dropped (or emptied) a table that existed.
 
@@ -92,7 +92,9 @@ def _require_none_missed(ctx: Context, subject: ProofSubject, seen: LastDrop, lo
         )
 
 
-def just_before(ctx: Context, source: Source, entry: LogEntry, options: RestoreOptions) -> RestoreTarget:
+def just_before(
+    ctx: Context, source: BackupSource, entry: LogEntry, options: RestoreOptions
+) -> RestoreTarget:
     """The target that is everything before the transaction. Raise NotRecoverable when nothing leads there."""
     subject = entry.transaction
     if isinstance(ctx.log_search, ServerSearch):
@@ -105,7 +107,7 @@ def _words(ctx: Context, entry: LogEntry) -> str:
     return f"at {at}, by {name.gtid or name.start}: {entry.text}"
 
 
-def _walk(ctx: Context, source: Source, seen: LastDrop, kinds: frozenset[Kind]) -> None:
+def _walk(ctx: Context, source: BackupSource, seen: LastDrop, kinds: frozenset[Kind]) -> None:
     """Read file by file, the newest first, until it is known what was the last; files tell in their order."""
     for each in source.search(ctx, LogFilter(tables=(seen.table,), kinds=kinds, backwards=True)):
         if isinstance(each, LogEntry):
@@ -123,8 +125,8 @@ def _walk(ctx: Context, source: Source, seen: LastDrop, kinds: frozenset[Kind]) 
             break
 
 
-def _by_hand(ctx: Context, source: Source, seen: LastDrop) -> str:
-    """Tell how it is found, and restored to, by somebody who knows that it is none of what was not read."""
+def _by_hand(ctx: Context, source: BackupSource, seen: LastDrop) -> str:
+    """How it is found, and restored to, by somebody who knows that it is none of what was not read."""
     from zbackup.jobs.restore.destination_source import DestinationSource
 
     server = isinstance(ctx.log_search, ServerSearch)

@@ -54,7 +54,6 @@ class ForeignSource(LocalSource):
         return BackupAsItIs(named, found.taken, foreign=True)
 
     def plan(self, ctx: Context, target: RestoreTarget, options: RestoreOptions) -> RestorePlan:
-        """See Source."""
         return _planned(ctx, ctx.catalog(), target, options.name)
 
     @contextmanager

@@ -43,8 +43,6 @@ def _promotion_named(ctx: Context) -> Iterator[None]:
 
 
 class LocalSource:
-    """See Source."""
-
     def context(self, ctx: Context) -> Context:
         """The instance's own."""
         return ctx
@@ -57,22 +55,18 @@ class LocalSource:
         return Moment(now.at, LATEST, ctx.zone, is_now=True)
 
     def backup(self, ctx: Context, name: str) -> BackupAsItIs:
-        """See Source."""
         with _promotion_named(ctx):
             return as_it_is(name, ctx.catalog().backups)
 
     def labelled(self, ctx: Context, label: str) -> BackupAsItIs:
-        """See Source."""
         with _promotion_named(ctx):
             return labelled(label, ctx.catalog().backups)
 
     def transaction(self, ctx: Context, name: TransactionName, base: str) -> BeforeTransaction:
-        """See Source."""
         with _promotion_named(ctx):
             return locate(ctx, name, base)
 
     def search(self, ctx: Context, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
-        """See search_log."""
         with _promotion_named(ctx):
             yield from search_log(ctx, wanted)
 

@@ -56,7 +56,7 @@ def examined(
 
 
 def nothing_replayed(target: datetime) -> ReplayRange:
-    """Tell what is replayed of a log for a backup as it is."""
+    """What is replayed of a log for a backup as it is."""
     return ReplayRange(
         last_applied=None,
         first_skipped=None,

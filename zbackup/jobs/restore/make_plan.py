@@ -76,7 +76,7 @@ class RestorePlan:
 
     @property
     def found_stop(self) -> Stop:
-        """Tell where to stop: as it was found in the log, if it was, which is searched for it once."""
+        """Where to stop: as it was found in the log, if it was, which is searched for it once."""
         if self.stop is None:
             raise AssertionError(f"{self.target} is no position in a log, or was not searched for")
         if self.replay is None:
@@ -85,7 +85,7 @@ class RestorePlan:
 
     @property
     def clock_accepted(self) -> bool:
-        """Tell whether the log could have been cut elsewhere, too, and somebody took its times as they
+        """Whether the log could have been cut elsewhere, too, and somebody took its times as they
         are."""
         return self.replay is not None and self.replay.later is not None
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from zbackup.model.clone import Clone
 from zbackup.model.log import Transaction
 from zbackup.model.proof import ProofSubject
-from zbackup.model.recovery import Files, Serving
+from zbackup.model.recovery import RecoveryFiles, Serving
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class Finish:
     engine starts that server before; None where it does not."""
 
     begin: Callable[[Clone], Clone]
-    hand_over: Callable[[Files, Clone], Clone]
+    hand_over: Callable[[RecoveryFiles, Clone], Clone]
     serving: Serving | None = None
 
 
@@ -50,7 +50,7 @@ class RestoreOptions:
 
     @property
     def serving(self) -> Serving | None:
-        """Tell how the engine hands the recovered server over; None where it does not."""
+        """How the engine hands the recovered server over; None where it does not."""
         if self.finish:
             return self.finish.serving
         return Serving(port=self.port, read_only=self.read_only, replica_set=self.replica_set)

@@ -16,14 +16,18 @@ from zbackup.model.errors import (
 )
 from zbackup.model.moment import local_text
 from zbackup.model.proof import NEXT, Proof, ProofSubject
-from zbackup.model.recovery import Files, Recovered
+from zbackup.model.recovery import Recovered, RecoveryFiles
 from zbackup.model.table_name import TableName
 from zbackup.plan.recovery.proof import goes_on, judge
 from zbackup.proc import secure_files
 
 
 def prove(
-    ctx: Context, made: tuple[Clone, Files], plan: RestorePlan, recovered: Recovered, subject: ProofSubject
+    ctx: Context,
+    made: tuple[Clone, RecoveryFiles],
+    plan: RestorePlan,
+    recovered: Recovered,
+    subject: ProofSubject,
 ) -> Proof | None:
     """Check the recovered server, and its state one transaction later in a second clone.
 
@@ -45,7 +49,11 @@ def prove(
 
 
 def _one_later(
-    ctx: Context, made: tuple[Clone, Files], plan: RestorePlan, recovered: Recovered, subject: ProofSubject
+    ctx: Context,
+    made: tuple[Clone, RecoveryFiles],
+    plan: RestorePlan,
+    recovered: Recovered,
+    subject: ProofSubject,
 ) -> Proof:
     clone, base = made
     following = recovered.first_skipped
@@ -65,7 +73,7 @@ def _one_later(
 
 
 def has_table(ctx: Context, name: TableName | None) -> bool | None:
-    """Tell whether production has the table; None if production cannot be asked."""
+    """Whether production has the table; None if production cannot be asked."""
     if name is not None:
         with suppress(DatabaseError, Refused):
             return ctx.engine.has_table(name)

@@ -14,13 +14,13 @@ from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.preconditions import require_free, require_possible, require_unused
 from zbackup.jobs.restore.prove import prove
 from zbackup.jobs.restore.skip import planned_without, require_within
-from zbackup.jobs.restore.source import Opened, Source
+from zbackup.jobs.restore.source import BackupSource, Opened
 from zbackup.model.clone import Clone
 from zbackup.model.errors import DatasetNotFound, NotFound, NotRecoverable
 from zbackup.model.event_log import log
 from zbackup.model.progress import Phase, Stopwatch
 from zbackup.model.proof import Proof
-from zbackup.model.recovery import Files, Recovered, ReplayRange
+from zbackup.model.recovery import Recovered, RecoveryFiles, ReplayRange
 from zbackup.model.target import RestoreTarget
 from zbackup.plan.clones.clone_name import default_name
 
@@ -41,17 +41,16 @@ class RestoreReport:
 
     @property
     def replay(self) -> ReplayRange | None:
-        """Tell what was replayed."""
+        """What was replayed."""
         return self.recovered.replay or self.plan.replay
 
     @property
     def clock_accepted(self) -> bool:
-        """See RestorePlan."""
         return self.recovered.clock_accepted or self.plan.clock_accepted
 
 
 def plan_restore(
-    ctx: Context, target: RestoreTarget, options: RestoreOptions, source: Source = LOCAL
+    ctx: Context, target: RestoreTarget, options: RestoreOptions, source: BackupSource = LOCAL
 ) -> RestorePlan:
     """Look and decide, and change nothing. Raise as restore() does before anything is made."""
     ctx = source.context(ctx)
@@ -66,7 +65,7 @@ def restore(
     ctx: Context,
     target: RestoreTarget,
     options: RestoreOptions,
-    source: Source = LOCAL,
+    source: BackupSource = LOCAL,
     *,
     locked: bool = False,
 ) -> RestoreReport:
@@ -151,8 +150,8 @@ def _act(ctx: Context, opened: Opened, options: RestoreOptions) -> RestoreReport
 
 
 def _recovered(
-    ctx: Context, opened: Opened, made: tuple[Clone, Files], options: RestoreOptions
-) -> tuple[Files, Recovered]:
+    ctx: Context, opened: Opened, made: tuple[Clone, RecoveryFiles], options: RestoreOptions
+) -> tuple[RecoveryFiles, Recovered]:
     """Let the engine do it with the clone that was made, and its files."""
     clone, base = made
     catalog, plan = opened.catalog, opened.plan

@@ -18,7 +18,7 @@ from zbackup.model.clone import Clone
 from zbackup.model.errors import DatabaseError, NotRecoverable, Refused, VerificationFailed, ZbackupError
 from zbackup.model.log import ClusterTime, position_of
 from zbackup.model.log_entry import Kind, LogEntry, LogFilter, LogRead
-from zbackup.model.recovery import Files
+from zbackup.model.recovery import RecoveryFiles
 from zbackup.model.target import BeforeTransaction
 from zbackup.plan.clones.clone_name import search_names
 from zbackup.plan.recovery.coverage import log_known
@@ -57,7 +57,7 @@ def search_log(ctx: Context, wanted: LogFilter) -> Iterator[EntryOrRead]:
 
 
 def search_behind(ctx: Context, subject: BeforeTransaction, kinds: frozenset[Kind]) -> Iterator[EntryOrRead]:
-    """Tell what of these kinds was done behind a transaction, and what was read of each file.
+    """What of these kinds was done behind a transaction, and what was read of each file.
 
     Its own log tells by its order, which is exact. Nothing orders the transaction and another log (of the
     time before a RESET, or of a server that took over): whatever has its commit time or a later one counts.
@@ -136,7 +136,7 @@ def sooner(backups: Sequence[Backup], wanted: LogFilter) -> list[Backup]:
 def search_further(
     ctx: Context, search: FileSearch, live: BackupFiles, wanted: LogFilter
 ) -> Iterator[EntryOrRead]:
-    """Tell what the server itself has written since wanted.after; `live` is where its own log is read.
+    """What the server itself has written since wanted.after; `live` is where its own log is read.
 
     Raise DatabaseError where it has to be asked and does not answer.
     """
@@ -180,14 +180,14 @@ def _in_files(
 ) -> Iterator[EntryOrRead]:
     """A log that cannot be read does not keep the others from being read."""
     try:
-        yield from search.history(files, wanted, _Told(ctx))
+        yield from search.history(files, wanted, _ReadingProgress(ctx))
     except (Refused, NotRecoverable, VerificationFailed, OSError) as problem:
         gone = isinstance(problem, OSError)
         why = f"{problem}; if it was purged or pruned just now, try again" if gone else str(problem)
         yield LogRead(name=files[0].record.called, size=0, end="", problem=why)
 
 
-class _Told:
+class _ReadingProgress:
     """Tells whoever watches how far the reading is."""
 
     def __init__(self, ctx: Context) -> None:
@@ -203,7 +203,7 @@ class _Told:
 def _through_servers(
     ctx: Context, search: ServerSearch, catalog: Catalog, wanted: LogFilter
 ) -> Iterator[EntryOrRead]:
-    """Tell what the running server has, and what only a backup's files hold."""
+    """What the running server has, and what only a backup's files hold."""
     if wanted.after:
         yield from _live(ctx, search, wanted)
         return
@@ -243,7 +243,7 @@ def _not_read(ctx: Context, wanted: LogFilter, why: str) -> LogRead:
 
 
 def _in_backups(catalog: Catalog, wanted: LogFilter) -> bool:
-    """Tell whether all that was committed up to the last moment that is wanted is in a backup."""
+    """Whether all that was committed up to the last moment that is wanted is in a backup."""
     return wanted.until is not None and any(b.finished and b.reaches(wanted.until) for b in catalog.backups)
 
 
@@ -274,7 +274,7 @@ def _locked(ctx: Context, catalog: Catalog, backup: Backup, wanted: LogFilter) -
 
 
 @contextmanager
-def _clone_of(ctx: Context, catalog: Catalog, backup: Backup, name: str) -> Iterator[Files]:
+def _clone_of(ctx: Context, catalog: Catalog, backup: Backup, name: str) -> Iterator[RecoveryFiles]:
     """Files of a backup, on a clone. Whoever asks holds the lock of its name."""
     ctx.recovery.check_program(backup.record)
     ctx.progress.phase("reading", f"the log in {backup.name}, by a server on a clone")

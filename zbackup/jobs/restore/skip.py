@@ -57,7 +57,7 @@ def planned_without(ctx: Context, plan: RestorePlan, subject: Transaction | None
 
 
 def require_within(plan: RestorePlan, subject: Transaction) -> Transaction:
-    """Tell which is the last that is applied. Raise Refused unless this one is before it."""
+    """Which is the last that is applied. Raise Refused unless this one is before it."""
     name = subject.gtid or subject.start
     last = plan.replay.last_applied if plan.replay else None
     if last is None or position_of(subject.start) > position_of(last.start):

@@ -32,7 +32,7 @@ class Opened:
     release: Callable[[], None]
 
 
-class Source(Protocol):
+class BackupSource(Protocol):
     """Backups to restore from, and what can be asked for by looking at them."""
 
     def context(self, ctx: Context) -> Context:

@@ -209,7 +209,7 @@ def _proven(ctx: Context, session: Archiving, archived: ArchivedFile, problems: 
 
 
 def _says_no_more(archived: ArchivedFile, proven: datetime | None) -> bool:
-    """Tell whether the file's name says no more than is proven."""
+    """Whether the file's name says no more than is proven."""
     return archived.complete_to is None or (proven is not None and proven >= archived.complete_to)
 
 

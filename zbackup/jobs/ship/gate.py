@@ -5,7 +5,7 @@ from collections.abc import Callable
 from zbackup.model.begin_record import RECORD
 from zbackup.model.errors import ZbackupError
 from zbackup.plan.ship.accept_stream import require_plain
-from zbackup.plan.ship.gate import Order, Policy, decide, require_below, still_to_mark
+from zbackup.plan.ship.gate import GateOrder, Policy, decide, require_below, still_to_mark
 from zbackup.proc.system_log import tell
 from zbackup.proc.take_over import become, feed, read_head
 
@@ -33,7 +33,7 @@ def gate(line: str, policy: Policy, client: str, before_asking: Callable[[], Non
         raise
 
 
-def _run(order: Order, policy: Policy, before_asking: Callable[[], None]) -> int:
+def _run(order: GateOrder, policy: Policy, before_asking: Callable[[], None]) -> int:
     if order.kind == "receive":
         head = read_head(RECORD)
         require_plain(head)
@@ -49,8 +49,8 @@ def _run(order: Order, policy: Policy, before_asking: Callable[[], None]) -> int
     return become(order.argv)
 
 
-def _ask_and_run(order: Order, policy: Policy) -> int:
-    """Tell what is let through or not by what ZFS says."""
+def _ask_and_run(order: GateOrder, policy: Policy) -> int:
+    """What is let through or not by what ZFS says."""
     # What runs programs and logs of it takes long to import, and most commands are a list or a receive.
     from zbackup.zfs.gate_facts import described, own_properties
 

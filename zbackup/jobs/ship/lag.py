@@ -87,7 +87,7 @@ def write_down_commit(ctx: Context, destination: ShipDestination, backup: Backup
 
 
 def ever_arrived(ctx: Context, destination: ShipDestination) -> bool:
-    """Tell whether anything is known to have arrived there. Raise CommandFailed when ZFS cannot be asked."""
+    """Whether anything is known to have arrived there. Raise CommandFailed when ZFS cannot be asked."""
     return f"{SHIPPED}{destination.name}" in ctx.zfs.own_settings(ctx.datasets[0])
 
 

@@ -34,7 +34,7 @@ from zbackup.model.event_log import log
 from zbackup.plan.recovery.clocks import of_any_machine
 from zbackup.plan.retention.archived_log import superseded
 from zbackup.plan.retention.arrival import Plans, plan_received
-from zbackup.plan.retention.retention import Kept, RetentionPlan, plan_retention
+from zbackup.plan.retention.retention import KeptBackup, RetentionPlan, plan_retention
 
 Holds = Mapping[int, tuple[str, ...]]
 """Guid -> tags of the holds."""
@@ -72,7 +72,7 @@ def prune_at(ctx: Context, destination: ShipDestination, stop: Callable[[], bool
         plans = _decide(ctx, destination, copies.backups, holds_at_destination(session, copies))
         _say(destination, plans)
         retention = _all_of(plans)
-        told = _Told(stop)
+        told = _StopAsked(stop)
         remains = (b for b in copies.remains if b.record.instance == ctx.instance)
         going = (*remains, *retention.destroy)
         destroyed, failed = _remove_each(ctx, destination, session, going, told)
@@ -99,7 +99,7 @@ def prune_at(ctx: Context, destination: ShipDestination, stop: Callable[[], bool
 
 
 @dataclass(slots=True)
-class _Told:
+class _StopAsked:
     """Remembers that it was told to end: it asks only before something that is to be done."""
 
     stop: Callable[[], bool]
@@ -192,7 +192,7 @@ def _is_lack_of_power(failure: ZbackupError) -> bool:
 
 
 def _decide(ctx: Context, destination: ShipDestination, backups: Sequence[Backup], holds: Holds) -> Plans:
-    """Tell what the policy says of each server's backups by themselves; another instance's are not looked at.
+    """What the policy says of each server's backups by themselves; another instance's are not looked at.
 
     Two servers whose instances have the same name may share a destination, and neither's backups are a
     reason to let the other's go; nor is what anybody adds (plan.retention.arrival).
@@ -250,7 +250,7 @@ def _decide_one(
     plan = plan_retention(at_home, destination.retention, now, ctx.zone, pins, reading)
     return replace(
         plan,
-        keep=tuple(Kept(there[k.backup.record.backup], k.reasons) for k in plan.keep),
+        keep=tuple(KeptBackup(there[k.backup.record.backup], k.reasons) for k in plan.keep),
         destroy=tuple(there[b.record.backup] for b in plan.destroy),
     )
 

@@ -139,7 +139,7 @@ def _release_one(
 
 
 def _goes_on(ctx: Context, name: str, own: str) -> bool:
-    """Tell whether something of it is here that has not all arrived: the same command would continue
+    """Whether something of it is here that has not all arrived: the same command would continue
     that."""
     if name == own:
         return False

@@ -84,7 +84,7 @@ class _Sides:
 
 
 @dataclass(slots=True)
-class _Done:
+class _Shipped:
     sent: list[Sent] = field(default_factory=list)
     committed: list[Backup] = field(default_factory=list)
 
@@ -100,7 +100,7 @@ def preview(ctx: Context, destination: ShipDestination, *, initial: bool = False
 
 
 def ready(ctx: Context, destination: ShipDestination) -> str:
-    """Tell how it is with the destination, in words.
+    """How it is with the destination, in words.
 
     Raise what ship() would raise before it sends anything.
     """
@@ -136,7 +136,7 @@ def ship(
                 write_down_keys(ctx, destination, other_keys(sides.sources, inventory))
             _require_plan(ctx, destination, sides.plan)
             pin(ctx, destination, sides.sources, inventory, [s.snapshot for s in _sends(sides.plan)])
-        done = _Done()
+        done = _Shipped()
         for step in sides.plan.steps if isinstance(sides.plan, Steps) else ():
             _act(ctx, destination, session, step, done, stop)
         if done.committed:
@@ -247,7 +247,7 @@ def _require_plan(ctx: Context, destination: ShipDestination, plan: ShipPlan) ->
 
 
 def diverged_text(instance: str, destination: ShipDestination, found: Divergence) -> str:
-    """Tell what is on each side, and what would go on without destroying anything."""
+    """What is on each side, and what would go on without destroying anything."""
     here, there = ", ".join(found.here) or "no snapshot", ", ".join(found.there) or "no snapshot"
     return (
         f"{found.dataset} and its copy {instance}/{found.target} at {destination.adapter.address} have "
@@ -298,7 +298,7 @@ def _act(
     destination: ShipDestination,
     session: Session,
     step: Abort | Send | Commit,
-    done: _Done,
+    done: _Shipped,
     stop: Callable[[], bool],
 ) -> None:
     match step:

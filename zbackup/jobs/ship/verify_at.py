@@ -21,7 +21,7 @@ from zbackup.model.errors import (
     VerificationFailed,
 )
 from zbackup.model.event_log import log
-from zbackup.model.shipping import Checked
+from zbackup.model.shipping import CheckedCopy
 from zbackup.model.snapshot import Snapshot
 from zbackup.plan.ship.ship import other_keys
 from zbackup.proc.pipeline import Command, Meter
@@ -52,7 +52,7 @@ class VerifyReport:
     alone: tuple[Backup, ...]
     read: tuple[ReadBack, ...]
     problems: tuple[str, ...]
-    proven: tuple[Checked, ...] = ()
+    proven: tuple[CheckedCopy, ...] = ()
     log: CheckedLog | None = None
 
 
@@ -126,7 +126,7 @@ def prove_at(ctx: Context, destination: ShipDestination, stop: Callable[[], bool
 
 
 def uncompared(report: VerifyReport) -> str:
-    """Tell why nothing that is there was compared, nor proven by itself; "" where something was."""
+    """Why nothing that is there was compared, nor proven by itself; "" where something was."""
     if report.compared or report.proven:
         return ""
     return f"none of the {len(report.alone)} backups that are there is here, too"
@@ -137,7 +137,7 @@ def _nothing(ctx: Context, destination: ShipDestination) -> str:
 
 
 def _arrived_once(ctx: Context, destination: ShipDestination) -> bool:
-    """Tell whether there should be something. On a host that has nothing of the instance there should."""
+    """Whether there should be something. On a host that has nothing of the instance there should."""
     try:
         return ever_arrived(ctx, destination)
     except DatasetNotFound:
@@ -157,7 +157,7 @@ def _backups(ctx: Context) -> Sequence[Backup] | None:
 
 def _read_there(
     ctx: Context, session: Session, newest: Backup, most: int, meter: Meter
-) -> tuple[Checked, ...]:
+) -> tuple[CheckedCopy, ...]:
     """Read the newest backup over there: ZFS proves each block of it. What cannot be read is its problem."""
     if not isinstance(session, Readable) or isinstance(session, Provable) or most < 0:
         return ()
@@ -170,13 +170,13 @@ def _read_there(
             raise
         except CommandFailed as failure:
             problems.append(f"{copy} cannot be read: {failure}")
-    return (Checked(backup=newest.record.backup, name=newest.name, problems=tuple(problems), read=read),)
+    return (CheckedCopy(backup=newest.record.backup, name=newest.name, problems=tuple(problems), read=read),)
 
 
 def _keys(
     ctx: Context, destination: ShipDestination, session: Session, there: Sequence[Backup], *, here: bool
 ) -> list[str]:
-    """Tell which copies cannot be opened with the source's key, or not with the one that is loaded there."""
+    """Which copies cannot be opened with the source's key, or not with the one that is loaded there."""
     if not isinstance(session, Readable) or not there:
         return []
     problems: list[str] = []
@@ -191,7 +191,7 @@ def _keys(
     ]
 
 
-def _prove(ctx: Context, session: Session, *, deep: bool, meter: Meter) -> tuple[Checked, ...]:
+def _prove(ctx: Context, session: Session, *, deep: bool, meter: Meter) -> tuple[CheckedCopy, ...]:
     if not isinstance(session, Provable):
         return ()
     meter = replace(meter, moved=lambda count: ctx.progress.advance(count, count))

@@ -115,7 +115,7 @@ def _check_elsewhere(ctx: Context, doctor: "_Doctor") -> None:
 
 
 def _check_keys(ctx: Context, doctor: "_Doctor", expected: Expected) -> None:
-    """Tell who can read what lies in buckets, and what is on schedule here that cannot."""
+    """Who can read what lies in buckets, and what is on schedule here that cannot."""
     scheduled = [(name, "a drill") for name, _ in expected.drills if name]
     scheduled += [(name, 'a verification with verify_read = "all"') for name in expected.read_all]
     for destination in ctx.destinations:

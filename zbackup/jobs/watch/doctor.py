@@ -25,7 +25,7 @@ def examine(ctx: Context, catalog: Catalog, server: ServerFacts | None, expected
     """List what could be better, and what will hurt one day. Raise CommandFailed when ZFS cannot be asked."""
     zfs = ZfsFacts(ctx.zfs.runner)
     newest = max(usable_bases(catalog.backups), key=lambda b: b.createtxg, default=None)
-    facts = doctor.Facts(
+    facts = doctor.DoctorFacts(
         tuning=server.tuning if server else None,
         datasets=catalog.datasets,
         settings=zfs.settings([d.name for d in catalog.datasets]),
@@ -47,7 +47,7 @@ def examine(ctx: Context, catalog: Catalog, server: ServerFacts | None, expected
 
 
 def clock_synchronised() -> bool | None:
-    """Tell what systemd says of the clock; None where it is not asked."""
+    """What systemd says of the clock; None where it is not asked."""
     try:
         return run(ASK_CLOCK, mutates=False, timeout=ASK_LIMIT_S).strip() == "yes"
     except CommandFailed:

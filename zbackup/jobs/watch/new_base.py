@@ -27,7 +27,7 @@ class Renewals:
     pause: int = 0
 
     def is_due(self, stop: str) -> bool:
-        """Tell whether a backup is to be taken now because of this transaction; it counts as tried then."""
+        """Whether a backup is to be taken now because of this transaction; it counts as tried then."""
         if stop != self.stop:
             self.stop, self.tried, self.pause = stop, 0, 0
         if self.pause:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from zbackup.clock import Clock
 from zbackup.destinations.copies import Copies, by_home, by_server, committed
 from zbackup.jobs.context import Context, ShipDestination
-from zbackup.jobs.journal import Remembered
+from zbackup.jobs.journal import JobState
 from zbackup.jobs.ship.prune_at import plan_prune_at
 from zbackup.jobs.watch.received_log import ArchivedLot, archived_lots
 from zbackup.model.backup import Backup
@@ -28,14 +28,14 @@ from zbackup.zfs.streams import ZfsStreams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class ReceivedCare:
     """The care that the configuration arranges at a destination: `due` backups that its rules want no more,
     and how the daemon's jobs there went. `scheduled`: whether there are to be any."""
 
     instance: str
     destination: str
     due: tuple[Backup, ...]
-    jobs: tuple[Remembered, ...]
+    jobs: tuple[JobState, ...]
     scheduled: bool
     max_lag: timedelta | None
 
@@ -66,7 +66,7 @@ class Received:
     lots: tuple[Lot, ...]
     arriving: tuple[str, ...]
     held: tuple[tuple[str, str], ...]
-    kept: tuple[Kept, ...]
+    kept: tuple[ReceivedCare, ...]
     logs: tuple[ArchivedLot, ...] = ()
     used: int
     available: int
@@ -79,11 +79,11 @@ class Received:
 
 
 def kept_at(
-    ctx: Context, destination: ShipDestination, remembered: Sequence[Remembered], *, scheduled: bool
-) -> Kept:
-    """Tell what is done at the destination, which is on this host. Raise what connecting raises."""
+    ctx: Context, destination: ShipDestination, remembered: Sequence[JobState], *, scheduled: bool
+) -> ReceivedCare:
+    """What is done at the destination, which is on this host. Raise what connecting raises."""
     names = {job_at("prune", destination.name), job_at("verify", destination.name)}
-    return Kept(
+    return ReceivedCare(
         instance=ctx.instance,
         destination=destination.name,
         due=plan_prune_at(ctx, destination).retention.destroy,
@@ -97,7 +97,7 @@ def inspect(
     zfs: Zfs,
     clock: Clock,
     root: str,
-    kept: Sequence[Kept] = (),
+    kept: Sequence[ReceivedCare] = (),
     *,
     most: timedelta | None = None,
     daemon_runs: bool = False,
@@ -117,7 +117,7 @@ def inspect(
         for lot in lots
     ]
     findings = plan.judge(
-        plan.Facts(
+        plan.ReceivedFacts(
             root=root,
             lots=ages,
             unreadable=[problem for copies in found.values() for problem in copies.unreadable],
@@ -167,7 +167,7 @@ def _held(zfs: Zfs, snapshots: Sequence[Snapshot]) -> tuple[tuple[str, str], ...
     return tuple((str(s), tag) for s in snapshots for tag in tags.get(s.guid, ()))
 
 
-def _job_facts(job: Remembered) -> JobFacts:
+def _job_facts(job: JobState) -> JobFacts:
     return JobFacts(job=job.job, failures=job.failures, message=job.message, error=job.error)
 
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from zbackup.catalog.local import Catalog, Clones, read_clones
+from zbackup.catalog.local import Catalog, FoundClones, read_clones
 from zbackup.jobs.archive.state import ArchiveState, archive_states
 from zbackup.jobs.backup.complete_record import times_out_of_order
 from zbackup.jobs.clones.clone_datasets import server_process
 from zbackup.jobs.clones.find_leftovers import down, leftovers
 from zbackup.jobs.context import Context
 from zbackup.jobs.drills.verdicts import Drilled, drilled
-from zbackup.jobs.journal import Remembered
+from zbackup.jobs.journal import JobState
 from zbackup.jobs.ship.lag import Shipped, shipped
 from zbackup.jobs.watch.window import as_they_are
 from zbackup.jobs.watch.window import inspect as inspect_window
@@ -51,7 +51,7 @@ EXPLAINED: Final = ("switch", "silent")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+class InstanceStatus:
     """`working` is who works on the instance now, "" for nobody. `jobs` are the daemon's.
 
     `shipped` is what has arrived at each destination, `archives` how its log archive is, and `drills` what
@@ -75,7 +75,7 @@ class Status:
     lost: timedelta
     space: Space
     tiers: tuple[TierSpace, ...]
-    jobs: tuple[Remembered, ...]
+    jobs: tuple[JobState, ...]
     daemon_runs: bool
     working: str
     shipped: tuple[Shipped, ...]
@@ -100,11 +100,11 @@ class Status:
 def inspect(
     ctx: Context,
     expected: Expected,
-    remembered: Sequence[Remembered],
+    remembered: Sequence[JobState],
     *,
     daemon_runs: bool,
     notes: OperatorNotes = NO_NOTES,
-) -> Status:
+) -> InstanceStatus:
     """Look, and judge in the light of an operator's `notes`. Raise CommandFailed when ZFS cannot be asked."""
     working = lock_owner(ctx.lock_file)
     catalog, now = ctx.catalog(), ctx.clock.now()
@@ -117,7 +117,7 @@ def inspect(
     there = [clone for clone, _ in known.found if clone.instance == ctx.instance]
     retention = plan_retention(catalog.backups, ctx.retention, now, ctx.zone, {}, ctx.clock.reading())
     settings = tuple(ZfsFacts(ctx.zfs.runner).settings([d.name for d in catalog.datasets]))
-    found = Status(
+    found = InstanceStatus(
         instance=ctx.instance,
         looked=now,
         newest=max(bases, key=lambda b: b.createtxg, default=None),
@@ -159,17 +159,17 @@ def _expected_now(expected: Expected, paused: Pause | None) -> Expected:
 
 
 def _facts(
-    status: Status,
+    status: InstanceStatus,
     catalog: Catalog,
-    clones: Clones,
+    clones: FoundClones,
     doubt: str,
     drill_slots: Sequence[tuple[str, CronSlots]],
-) -> health.Facts:
-    """Tell what its health is judged by; `doubt` is why a prune does not count ages up to now."""
+) -> health.InstanceFacts:
+    """What its health is judged by; `doubt` is why a prune does not count ages up to now."""
     now, backups, by_cron = status.looked, catalog.backups, dict(drill_slots)
     oldest = min((b.record.taken for b in usable_bases(backups)), default=now)
     waiting = max(now - oldest, timedelta())
-    return health.Facts(
+    return health.InstanceFacts(
         now=now,
         newest=status.newest.record.taken if status.newest else None,
         # One that is being taken right now is not finished either.
@@ -237,7 +237,7 @@ def _archive_facts(archive: ArchiveState, now: datetime) -> ArchiveFacts:
 
 
 def lost_of(catalog: Catalog, reach: RecoveryWindow, promised: datetime, now: datetime) -> timedelta:
-    """Tell how much of the promised window is out of reach. A window that has not had the time to grow that
+    """How much of the promised window is out of reach. A window that has not had the time to grow that
     long lacks nothing yet: what was before the first backup ever taken is not counted, nor what a switch
     lacks, or what the log does not show."""
     if not moment_bases(catalog.backups):
@@ -257,7 +257,7 @@ def _overlap(one: tuple[datetime, datetime], other: tuple[datetime, datetime]) -
 
 
 def space(ctx: Context, catalog: Catalog, settings: Sequence[DatasetSettings]) -> Space:
-    """Tell what the instance occupies. Raise CommandFailed."""
+    """What the instance occupies. Raise CommandFailed."""
     zfs = ZfsFacts(ctx.zfs.runner)
     return Space(
         data=sum(s.number("usedbydataset") for s in settings),

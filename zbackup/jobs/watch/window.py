@@ -20,7 +20,7 @@ from zbackup.model.unreplayable import Unreplayable
 from zbackup.plan.calendar import back
 from zbackup.plan.recovery.coverage import first_break, log_known
 from zbackup.plan.recovery.window import LiveLog, RecoveryWindow, recovery_window, usable_bases
-from zbackup.plan.retention.retention import Kept, plan_retention
+from zbackup.plan.retention.retention import KeptBackup, plan_retention
 
 MOST_READ = 32 << 20
 """Bytes of the live log: some tenths of a second of CPU."""
@@ -39,7 +39,7 @@ class WindowReport:
     retention: Retention
     promised: datetime | None
     lacking: tuple[tuple[datetime, datetime], ...]
-    kept: tuple[Kept, ...]
+    kept: tuple[KeptBackup, ...]
     note: str
     on_trust: str = ""
     unreadable: tuple[tuple[str, str], ...] = ()
@@ -207,7 +207,7 @@ def _live_log(ctx: Context, catalog: Catalog) -> tuple[LiveLog | None, str]:
 
 
 def _damage(ctx: Context, newest: BackupFiles, live: Relocation) -> str:
-    """Tell what is wrong with the log behind the newest backup, as far as that is cheap; `check` reads
+    """What is wrong with the log behind the newest backup, as far as that is cheap; `check` reads
     more."""
     try:
         found = ctx.log_reader.live_log_damage(newest, live, MOST_READ) or ()

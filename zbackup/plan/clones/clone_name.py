@@ -64,7 +64,7 @@ def numbered(name: str, wanted: int) -> list[str]:
 
 
 def copy_name(name: str) -> str:
-    """Tell what is fetched for the recovery of that name. No clone of a user's can be called so."""
+    """What is fetched for the recovery of that name. No clone of a user's can be called so."""
     return f"{name}.copy"
 
 

@@ -10,7 +10,7 @@ Verdict = Literal["runs", "ends soon", "protected", "over"]
 
 
 def end_of(clone: Clone) -> datetime | None:
-    """Tell when the lease ends; None for never.
+    """When the lease ends; None for never.
 
     Protection holds it up, but not longer than it lasts itself.
     """
@@ -21,7 +21,7 @@ def end_of(clone: Clone) -> datetime | None:
 
 
 def judge(clone: Clone, now: datetime, warn: timedelta) -> Verdict:
-    """Tell how a clone's lease stands."""
+    """How a clone's lease stands."""
     if clone.protected and datetime.fromisoformat(clone.protected) > now:
         return "protected"
     end = end_of(clone)

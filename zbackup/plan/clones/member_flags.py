@@ -66,7 +66,7 @@ def flags(server: Mapping[str, str], options: Mapping[str, Any], host: str) -> l
 
 
 def _without_sockets(options: Mapping[str, Any], host: str, *, known: bool) -> str:
-    """Tell where to listen instead of where the file says, "" for there.
+    """Where to listen instead of where the file says, "" for there.
 
     A mongod takes the place of a Unix socket that is there: the file's would be production's. `known`: the
     backup says where production listens. Those of old do not.
@@ -93,7 +93,7 @@ def _all(replica_set: str, options: Mapping[str, Any], host: str) -> Iterator[tu
 
 
 def _given(server: Mapping[str, str]) -> set[str]:
-    """Tell what the original's own command line had, by the names that options have here."""
+    """What the original's own command line had, by the names that options have here."""
     return {OF_SSL.get(name, name.replace("ssl", "tls", 1)) for name in server.get("flags", "").split()}
 
 

@@ -20,7 +20,7 @@ HOST, PORT = "HOST", "PORT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class MemberStep:
     """A step for a person, and the commands for it: of a shell, or with `mongosh` of the primary's."""
 
     text: str
@@ -28,7 +28,7 @@ class Step:
     mongosh: bool = False
 
 
-def member_steps(backup: Backup, name: str, zone: ZoneInfo) -> tuple[Step, ...]:
+def member_steps(backup: Backup, name: str, zone: ZoneInfo) -> tuple[MemberStep, ...]:
     """From the backup to a member; `name` is what its datasets and directory are called.
 
     Each dataset is mounted below one directory as it was below the root, so that what one says of the others
@@ -49,39 +49,39 @@ def member_steps(backup: Backup, name: str, zone: ZoneInfo) -> tuple[Step, ...]:
     made = [d for _, _, d in mounts]
     clone += [command_line("zbackup", "mount", *made), command_line("zfs", "set", "canmount=on", *made)]
     return (
-        Step(
+        MemberStep(
             text="Clone the backup. The new datasets are yours: zbackup neither lists nor destroys them",
             run=tuple(clone),
         ),
-        Step(
+        MemberStep(
             text="Let links in the files lead to the clones. As they are they lead to production's files",
             run=(_relink(dbpath, root),),
         ),
         *_joining(backup, dbpath, zone),
-        Step(
+        MemberStep(
             text="When nobody needs it any more: rs.remove('HOST:PORT'), end its mongod, and",
             run=tuple(command_line("zfs", "destroy", d) for _, _, d in reversed(mounts)),
         ),
     )
 
 
-def _joining(backup: Backup, dbpath: str, zone: ZoneInfo) -> tuple[Step, ...]:
+def _joining(backup: Backup, dbpath: str, zone: ZoneInfo) -> tuple[MemberStep, ...]:
     """From the files to a member that has caught up."""
     record, server = backup.record, backup.record.server
     owner = f"the user with the id {server['uid']}" if "uid" in server else "the user"
     return (
-        Step(
+        MemberStep(
             text=f"Start a mongod {record.server_version} on them, as {owner} that owns the files; the "
             f"settings of the set's members (TLS, say) must be its own too, and {HOST} a name that its "
             f"certificate is for, if it has one. It waits for the set (REMOVED)",
             run=(_start(server, dbpath),),
         ),
-        Step(
+        MemberStep(
             text="At the primary, add it",
             run=(f"rs.add({{ host: '{HOST}:{PORT}', priority: 0, votes: 0, hidden: true }})",),
             mongosh=True,
         ),
-        Step(
+        MemberStep(
             text="It becomes a SECONDARY and catches up, as long as the primary's oplog begins before "
             f"{local_text(record.as_of_or_taken, zone)}, which the backup is of; else it stays "
             "RECOVERING: undo this, and begin with a newer backup",

@@ -23,7 +23,7 @@ METADATA_OVERHEAD = 1.15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class DoctorFacts:
     """`every` is the seconds between two snapshots (None: no schedule), `arc_limit` bytes (None: unknown).
 
     `held_ms` is how long the newest snapshot held its lock, `ceiling_s` how long it may.
@@ -39,7 +39,7 @@ class Facts:
     ceiling_s: float = 0
 
 
-def examine(facts: Facts) -> tuple[Finding, ...]:
+def examine(facts: DoctorFacts) -> tuple[Finding, ...]:
     """List what could be better; nothing when all is as it should be."""
     found: list[Finding] = []
     if facts.tuning:
@@ -72,7 +72,7 @@ def _log(tuning: Tuning, every: float | None) -> Iterator[Finding]:
     )
 
 
-def _pages(tuning: Tuning, facts: Facts) -> Iterator[Finding]:
+def _pages(tuning: Tuning, facts: DoctorFacts) -> Iterator[Finding]:
     mounted = {d.mountpoint: d.name for d in facts.datasets if d.mountpoint}
     owner = owner_of(tuning.data_directory, list(mounted))
     home = next((s for s in facts.settings if owner and s.name == mounted[owner]), None)
@@ -122,7 +122,7 @@ def _dataset(settings: DatasetSettings) -> Iterator[Finding]:
             yield Finding(severity="advice", subject=key, text=text, why=why, fix=fix_it)
 
 
-def _arc(facts: Facts) -> Iterator[Finding]:
+def _arc(facts: DoctorFacts) -> Iterator[Finding]:
     need = sum(metadata(s) for s in facts.settings)
     if facts.arc_limit is None or need <= facts.arc_limit:
         return
@@ -142,7 +142,7 @@ def metadata(settings: DatasetSettings) -> int:
     return math.ceil(settings.number("logicalused") * share * METADATA_OVERHEAD)
 
 
-def _clock(facts: Facts) -> Iterator[Finding]:
+def _clock(facts: DoctorFacts) -> Iterator[Finding]:
     if facts.clock_synchronised is False:
         yield Finding(
             severity="warning",
@@ -153,7 +153,7 @@ def _clock(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _hold(facts: Facts) -> Iterator[Finding]:
+def _hold(facts: DoctorFacts) -> Iterator[Finding]:
     if facts.held_ms is not None and facts.ceiling_s and facts.held_ms / 1000 > facts.ceiling_s / 2:
         yield Finding(
             severity="warning",

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from zbackup.model.command_line import command_line
 from zbackup.model.finding import Finding
 from zbackup.model.relocation import owner_of
-from zbackup.model.server import Oplog
+from zbackup.model.server import OplogFacts
 from zbackup.model.snapshot import Dataset
 from zbackup.model.space import DatasetSettings
 
@@ -24,7 +24,7 @@ ENOUGH = 0.1
 
 
 def examine(
-    oplog: Oplog | None,
+    oplog: OplogFacts | None,
     every: float | None,
     datasets: Sequence[Dataset],
     settings: Sequence[DatasetSettings],
@@ -38,14 +38,14 @@ def examine(
     return (*_window(oplog, every), *_records(oplog.data_directory, datasets, settings))
 
 
-def lasts(oplog: Oplog) -> float | None:
+def lasts(oplog: OplogFacts) -> float | None:
     """For how many seconds the oplog holds an entry, at the pace seen; None when that cannot be told."""
     if oplog.used < ENOUGH * oplog.most:
         return None
     return max(oplog.span_s * max(1.0, oplog.most / oplog.used), oplog.kept_s)
 
 
-def _window(oplog: Oplog, every: float | None) -> Iterator[Finding]:
+def _window(oplog: OplogFacts, every: float | None) -> Iterator[Finding]:
     """Entries that are dropped before a snapshot holds them leave a gap in the recovery window."""
     lasting, needed = lasts(oplog), max(4 * every, DAY_S) if every else DAY_S
     if lasting is None or lasting >= needed:

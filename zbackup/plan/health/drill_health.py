@@ -49,7 +49,7 @@ class DrillFacts:
 
 
 def most_between(slots: CronSlots, last: datetime) -> timedelta:
-    """Tell how long after the last drill the next must have passed: when the wait from its slot on is half of
+    """How long after the last drill the next must have passed: when the wait from its slot on is half of
     that for it, or for the one after it."""
     first = slots.after(last)
     wait = max(first - last, slots.after(last, 2) - first)

@@ -57,7 +57,7 @@ class Lag:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class InstanceFacts:
     """`newest` is when the newest usable backup was taken; `written` bytes a day that go into snapshots, by
     dataset; `gaps` are reasons for moments of the promised window that cannot be restored, and `gap_keys`
     what each is known by; `lost` is how much of the promised window is out of reach although it was in reach
@@ -95,7 +95,7 @@ class Facts:
     settings: tuple[DatasetSettings, ...] = ()
 
 
-def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
+def judge(facts: InstanceFacts, expected: Expected) -> tuple[Finding, ...]:
     """List the findings about an instance; nothing when all is ok."""
     found = (
         _age(facts, expected),
@@ -122,7 +122,7 @@ def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
     return tuple(finding for finding in found if finding is not None)
 
 
-def _age(facts: Facts, expected: Expected) -> Finding | None:
+def _age(facts: InstanceFacts, expected: Expected) -> Finding | None:
     if facts.newest is None:
         wanted = expected.snapshot_every or expected.max_age
         severity: Severity = "critical" if wanted else "warning"
@@ -149,7 +149,7 @@ def _age(facts: Facts, expected: Expected) -> Finding | None:
 
 
 def _by_then(expected: Expected, newest: datetime, count: int) -> datetime:
-    """Tell when `count` more should have been taken."""
+    """When `count` more should have been taken."""
     if expected.snapshot_slots:
         return expected.snapshot_slots.after(newest, count)
     return newest + count * timedelta(seconds=expected.snapshot_every or 0)
@@ -167,7 +167,7 @@ def _late(severity: Severity, text: str) -> Finding:
     )
 
 
-def _gaps(facts: Facts) -> list[Finding]:
+def _gaps(facts: InstanceFacts) -> list[Finding]:
     return [gap_in_window(why, key) for why, key in zip_longest(facts.gaps, facts.gap_keys, fillvalue="")]
 
 
@@ -184,7 +184,7 @@ def gap_in_window(why: str, key: str = "") -> Finding:
     )
 
 
-def _switched(facts: Facts) -> list[Finding]:
+def _switched(facts: InstanceFacts) -> list[Finding]:
     return [
         Finding(
             severity="advice",
@@ -196,7 +196,7 @@ def _switched(facts: Facts) -> list[Finding]:
     ]
 
 
-def _silent(facts: Facts) -> list[Finding]:
+def _silent(facts: InstanceFacts) -> list[Finding]:
     return [
         Finding(
             severity="warning",
@@ -211,7 +211,7 @@ def _silent(facts: Facts) -> list[Finding]:
     ]
 
 
-def _short(facts: Facts) -> Finding | None:
+def _short(facts: InstanceFacts) -> Finding | None:
     # Without a backup, or with a gap, that is said already.
     if not facts.lost or facts.gaps or facts.newest is None:
         return None
@@ -226,7 +226,7 @@ def _short(facts: Facts) -> Finding | None:
     )
 
 
-def _alone(facts: Facts) -> Finding | None:
+def _alone(facts: InstanceFacts) -> Finding | None:
     if not facts.alone:
         return None
     return Finding(
@@ -239,7 +239,7 @@ def _alone(facts: Facts) -> Finding | None:
     )
 
 
-def _daemon(facts: Facts, expected: Expected) -> Finding | None:
+def _daemon(facts: InstanceFacts, expected: Expected) -> Finding | None:
     if facts.daemon_runs or not expected.daemon:
         return None
     return Finding(
@@ -307,7 +307,7 @@ def _behind(lags: Sequence[Lag]) -> list[Finding]:
     ]
 
 
-def _clock(facts: Facts) -> Finding | None:
+def _clock(facts: InstanceFacts) -> Finding | None:
     if not facts.future:
         return None
     return Finding(
@@ -319,7 +319,7 @@ def _clock(facts: Facts) -> Finding | None:
     )
 
 
-def _doubt(facts: Facts) -> Finding | None:
+def _doubt(facts: InstanceFacts) -> Finding | None:
     if not facts.doubt:
         return None
     return Finding(
@@ -381,7 +381,7 @@ def log_times(out_of_order: Sequence[str]) -> list[Finding]:
     ]
 
 
-def _left(facts: Facts) -> Finding | None:
+def _left(facts: InstanceFacts) -> Finding | None:
     parts = [f"unfinished backups: {facts.unfinished}"] if facts.unfinished else []
     parts += [f"backups that miss a dataset: {facts.broken}"] if facts.broken else []
     if not parts:

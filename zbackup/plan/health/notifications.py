@@ -19,7 +19,7 @@ _RANK = {"ok": 0, "advice": 0, "warning": 1, "critical": 2}
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ChannelKnowledge:
     """The knowledge of a channel: the problems with when each was there last, and when it was told last.
 
     `acknowledged`: the last that was told is that all of them are acknowledged.
@@ -43,7 +43,11 @@ def left(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def occasion(
-    before: Told | None, findings: Iterable[Finding], severity: str, now: datetime, repeat: timedelta
+    before: ChannelKnowledge | None,
+    findings: Iterable[Finding],
+    severity: str,
+    now: datetime,
+    repeat: timedelta,
 ) -> Occasion | None:
     """Return why to tell a channel that hears of what is at least this severe; None: it need not hear of it.
 
@@ -62,7 +66,7 @@ def occasion(
     return "reminder" if before and now - before.at >= repeat else None
 
 
-def _end(before: Told, findings: tuple[Finding, ...], severity: str) -> Occasion | None:
+def _end(before: ChannelKnowledge, findings: tuple[Finding, ...], severity: str) -> Occasion | None:
     """Nothing that is so bad calls anybody. That is no recovery while something is left."""
     rest = left(findings)
     if any(f.acknowledged and _real_rank(f) >= _RANK[severity] for f in rest):
@@ -71,8 +75,12 @@ def _end(before: Told, findings: tuple[Finding, ...], severity: str) -> Occasion
 
 
 def told(
-    findings: Iterable[Finding], severity: str, now: datetime, before: Told | None, why: Occasion | None
-) -> Told | None:
+    findings: Iterable[Finding],
+    severity: str,
+    now: datetime,
+    before: ChannelKnowledge | None,
+    why: Occasion | None,
+) -> ChannelKnowledge | None:
     """Return what a channel knows afterwards; None when there is nothing left to remember.
 
     What went is remembered for a while beside others: a problem that comes and goes is told once.
@@ -82,10 +90,10 @@ def told(
     there = {Problem(f.severity, f.subject, f.key): now for f in serious(findings, severity)}
     if not there:
         if why == "acknowledged":
-            return Told({}, now, acknowledged=True)
+            return ChannelKnowledge({}, now, acknowledged=True)
         return before
     recent = {p: at for p, at in before.problems.items() if now - at < FORGET} if before else {}
-    return Told(recent | there, now if why or before is None else before.at)
+    return ChannelKnowledge(recent | there, now if why or before is None else before.at)
 
 
 def _real_rank(finding: Finding) -> int:

@@ -102,7 +102,7 @@ def _quotas(settings: DatasetSettings) -> Iterator[_Less]:
 
 
 def _bounded_by_data(settings: DatasetSettings) -> bool:
-    """Tell whether its refquota is what bounds its room: ZFS gives the least of all bounds as available."""
+    """Whether its refquota is what bounds its room: ZFS gives the least of all bounds as available."""
     most = settings.number("refquota")
     return most > 0 and settings.number("available") >= most - settings.number("referenced")
 
@@ -186,7 +186,7 @@ def _tightest(pool: Pool, known: Sequence[DatasetSettings]) -> Iterator[Finding]
 
 
 def _lasting(pool: Pool, written: Mapping[str, float], known: Sequence[DatasetSettings]) -> Iterator[Finding]:
-    """Tell of room that is used up much sooner than the pool's, by what is written below it."""
+    """Of room that is used up much sooner than the pool's, by what is written below it."""
     rooms = [room for each in known for room in _filled_by_snapshots(each)]
     lasting = [(room.left / rate, room) for room in rooms if (rate := _rate(written, room.name))]
     days, room = min(lasting, key=lambda pair: (pair[0], pair[1].name), default=(DAYS_LOW, None))

@@ -29,7 +29,7 @@ class LotFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class ReceivedFacts:
     """`unreadable` are (snapshot, problem); `remains` counts backups whose removal was cut short; `held` are
     (snapshot, tag). `free_share` is what is left of the room of the dataset `root`, 0 to 1.
 
@@ -51,7 +51,7 @@ class Facts:
     shut: Sequence[tuple[str, str]] = ()
 
 
-def judge(facts: Facts) -> tuple[Finding, ...]:
+def judge(facts: ReceivedFacts) -> tuple[Finding, ...]:
     """List the findings about such a host; nothing when all is ok."""
     return (
         *_ages(facts),
@@ -66,7 +66,7 @@ def judge(facts: Facts) -> tuple[Finding, ...]:
     )
 
 
-def _ages(facts: Facts) -> list[Finding]:
+def _ages(facts: ReceivedFacts) -> list[Finding]:
     why = "what is not here is lost with the host that has the database"
     found = []
     if not facts.lots:
@@ -117,7 +117,7 @@ def _shut(shut: Sequence[tuple[str, str]]) -> list[Finding]:
     ]
 
 
-def _logs(facts: Facts) -> list[Finding]:
+def _logs(facts: ReceivedFacts) -> list[Finding]:
     if not facts.log_problems:
         return []
     instance, problem = facts.log_problems[0]
@@ -134,14 +134,14 @@ def _logs(facts: Facts) -> list[Finding]:
     ]
 
 
-def _remains(facts: Facts) -> list[Finding]:
+def _remains(facts: ReceivedFacts) -> list[Finding]:
     if not facts.remains:
         return []
     text = f"of {facts.remains} backup{'s' * (facts.remains > 1)} a prune that was cut short left a part"
     return [Finding(severity="warning", subject="prune", text=text, fix="zbackup prune INSTANCE --at NAME")]
 
 
-def _held(facts: Facts) -> list[Finding]:
+def _held(facts: ReceivedFacts) -> list[Finding]:
     return [
         Finding(
             severity="advice",
@@ -154,7 +154,7 @@ def _held(facts: Facts) -> list[Finding]:
     ]
 
 
-def _room(facts: Facts) -> list[Finding]:
+def _room(facts: ReceivedFacts) -> list[Finding]:
     found = [replace(f, why=_FULL) if f.subject == "space" else f for f in of_space(facts.pool, {})]
     if facts.free_share < min(FREE_LOW, facts.pool.free_share):
         text = f"{facts.root} has {facts.free_share:.0%} of its room left"
@@ -170,7 +170,7 @@ def _room(facts: Facts) -> list[Finding]:
     return found
 
 
-def _daemon(facts: Facts) -> list[Finding]:
+def _daemon(facts: ReceivedFacts) -> list[Finding]:
     if facts.daemon_runs or not facts.scheduled:
         return []
     return [

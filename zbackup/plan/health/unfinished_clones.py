@@ -18,7 +18,7 @@ class Leftover:
 
 
 def is_unfinished(clone: Clone) -> bool:
-    """Tell whether somebody has to finish or remove it, unless it is being worked on right now.
+    """Whether somebody has to finish or remove it, unless it is being worked on right now.
 
     What was fetched belongs to its restore, and is in the way of nobody while that is there. A switch that is
     half done is told of by itself.
@@ -27,7 +27,7 @@ def is_unfinished(clone: Clone) -> bool:
 
 
 def runs_with_host(clone: Clone) -> bool:
-    """Tell whether its server is to run whenever the host does: somebody may have stopped it."""
+    """Whether its server is to run whenever the host does: somebody may have stopped it."""
     return clone.kind == "dev" and clone.on_boot and not clone.stopped and clone.state == "ready"
 
 

@@ -70,7 +70,7 @@ class Chain:
         return str((*self.before, *self.files)[0].file.begin or "")
 
     def contains(self, other: "Chain") -> bool:
-        """Tell whether, by positions alone, it holds all of another one: who has an entry of a term has all
+        """Whether, by positions alone, it holds all of another one: who has an entry of a term has all
         before it."""
         end = other.files[-1].end_position
         known = (position for f in self.files for position in (f.file.begin, f.end_position) if position)
@@ -176,12 +176,12 @@ def begins_for(record: Record, files: Sequence[ArchivedFile]) -> list[ArchivedFi
 
 
 def is_other_log(one: ArchivedFile, other: ArchivedFile) -> bool:
-    """Tell whether two files of one name were begun as two, as before a reset and after it."""
+    """Whether two files of one name were begun as two, as before a reset and after it."""
     return not one.file.begin and one.file.head != other.file.head
 
 
 def _is_later_log(file: ArchivedFile, begins: Sequence[ArchivedFile], record: Record) -> bool:
-    """Tell whether the server began this file's log only after the backup was taken: another one that the
+    """Whether the server began this file's log only after the backup was taken: another one that the
     backup may end in, of an older epoch, was its log then, and was archived as such."""
     return any(
         each.file.epoch < file.file.epoch and is_other_log(each, file) and each.last.read >= record.taken
@@ -203,7 +203,7 @@ def _is_within(end: OplogPosition, file: ArchivedFile) -> bool:
 
 
 def _passes(chain: Chain, record: Record) -> bool:
-    """Tell whether it leads beyond what the backup was seen to hold."""
+    """Whether it leads beyond what the backup was seen to hold."""
     last = chain.files[-1].end_position
     return last is not None and last.cluster_time >= position_of(record.position or record.log_to)[:2]
 
@@ -313,7 +313,7 @@ def parting(
     other: Sequence[ArchivedFile],
     begins_same: Callable[[ArchivedFile, ArchivedFile], bool],
 ) -> Parting | None:
-    """Tell where the other way holds what that which counts does not; None where it holds nothing else.
+    """Where the other way holds what that which counts does not; None where it holds nothing else.
 
     `begins_same(one, longer)` tells whether the longer file begins with all the bytes of the one.
     """

@@ -97,7 +97,7 @@ def _bases(backups: Sequence[Backup], base: str) -> list[Backup]:
 
 
 def may_contain(backup: Backup, name: TransactionName) -> bool:
-    """Tell whether the transaction is inside, as far as the record tells."""
+    """Whether the transaction is inside, as far as the record tells."""
     if isinstance(name, Gtid):
         # Which GTIDs were archived, no listing tells.
         return ARCHIVED in backup.record.server or name.is_in(backup.record.gtid)

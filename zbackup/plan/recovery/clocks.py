@@ -73,7 +73,7 @@ def _earliest_after(taken: Sequence[datetime]) -> list[datetime | None]:
 def _kept_back(
     ordered: Sequence[Backup], timed: Sequence[Backup], now: datetime, say: Callable[[datetime], str]
 ) -> list[tuple[Backup, str]]:
-    """Tell what was made before the newest leap, and the first one after it, until the leap is believed."""
+    """What was made before the newest leap, and the first one after it, until the leap is believed."""
     taken = [b.record.taken for b in timed]
     index = _newest_leap(taken, now)
     if index is None:
@@ -145,7 +145,7 @@ def of_any_machine(ordered: Sequence[Backup], reading: Reading) -> Reading:
 
 
 def _certainly_between(one: Reading, later: Reading) -> timedelta:
-    """Tell how much time certainly passed, by the uptimes alone."""
+    """How much time certainly passed, by the uptimes alone."""
     if one.boot == later.boot:
         return timedelta(seconds=max(0.0, later.uptime - one.uptime))
     return timedelta(seconds=later.uptime)

@@ -21,12 +21,12 @@ Position = tuple[int, ...]
 
 
 def log_known(record: Record) -> bool:
-    """Tell whether it was recorded which log the backup holds. Snapshots of older versions do not say."""
+    """Whether it was recorded which log the backup holds. Snapshots of older versions do not say."""
     return bool(record.log_id and record.log_from and record.log_to)
 
 
 def continues(newer: Backup, older: Backup) -> bool:
-    """Tell whether `newer`'s log certainly holds everything behind `older`'s end."""
+    """Whether `newer`'s log certainly holds everything behind `older`'s end."""
     one, other = older.record, newer.record
     return (
         newer.createtxg >= older.createtxg
@@ -127,7 +127,7 @@ class Coverage:
         return next(((stop, h) for h in behind if (stop := first_behind(base, h.record.unreplayable))), None)
 
     def _stretch(self, backup: Backup) -> tuple[str, int]:
-        """Tell which log it is of, and which stretch of it: one ends where the log was not whole."""
+        """Which log it is of, and which stretch of it: one ends where the log was not whole."""
         log = backup.record.log_id
         # The end of a log belongs to what it is the end of.
         found = bisect_left if backup.record.log_ended else bisect_right

@@ -72,7 +72,7 @@ class LastDrop:
         self._follow(entry)
 
     def _follow(self, entry: LogEntry) -> None:
-        """Tell by its renames whether a table of that name is there."""
+        """By its renames whether a table of that name is there."""
         if self._is_schema():
             return
         names = [name for pair in entry.renames for name in pair]
@@ -100,7 +100,7 @@ class LastDrop:
         return self.found is not None and not self._open
 
     def _ends(self, own: set[Kind], schema: set[Kind]) -> bool:
-        """Tell whether nothing is left behind this that a drop could take."""
+        """Whether nothing is left behind this that a drop could take."""
         whole = schema if self._is_schema() else own | schema
         return self.kind == "drop" and "drop" in whole
 

@@ -46,7 +46,7 @@ def _unseen(why: str) -> str:
 
 
 def was_missed(subject: ProofSubject, in_log: bool | None, in_production: bool | None) -> bool:
-    """Tell whether a later drop was missed: the table exists at the end of the log, but not in production.
+    """Whether a later drop was missed: the table exists at the end of the log, but not in production.
 
     None means unknown.
     """
@@ -54,7 +54,7 @@ def was_missed(subject: ProofSubject, in_log: bool | None, in_production: bool |
 
 
 def goes_on(proof: Proof, in_production: bool | None) -> bool:
-    """Tell whether to look for an earlier statement.
+    """Whether to look for an earlier statement.
 
     Not if the table survived the statement and production lacks it: then a later statement dropped it.
     """

@@ -89,7 +89,7 @@ def plan_recovery(
 
 
 def _in_utc(target: datetime, reachable: Window, now: datetime, zone: ZoneInfo) -> str:
-    """Tell what to write if a clock in UTC was read: only where that time can be reached, and this one
+    """What to write if a clock in UTC was read: only where that time can be reached, and this one
     cannot."""
     if not reachable.start - _DAY < target < now + _DAY:
         return ""

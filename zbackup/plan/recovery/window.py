@@ -41,7 +41,7 @@ class Window:
         return f"after {local_text(self.start, zone)}{sep} up to {end}{self._exceptions(zone)}"
 
     def _exceptions(self, zone: ZoneInfo) -> str:
-        """Tell what is not in it, to be said behind its ends; "" for nothing."""
+        """What is not in it, to be said behind its ends; "" for nothing."""
         if not self.holes:
             return ""
         if len(self.holes) > MOST_HOLES:
@@ -115,7 +115,7 @@ class RecoveryWindow:
         )
 
     def lacking(self, start: datetime, now: datetime) -> tuple[tuple[datetime, datetime], ...]:
-        """Tell what of a promise to reach every moment after `start` is not kept: pairs of after and up to.
+        """What of a promise to reach every moment after `start` is not kept: pairs of after and up to.
 
         Without a look at the live log the promise is taken to end where the last range does.
         """
@@ -156,7 +156,7 @@ class _Piece:
 
 
 def recovery_window(backups: Sequence[Backup], live: LiveLog | None, now: datetime) -> RecoveryWindow:
-    """Tell what can be reached with these backups, and with the live log if it was looked at."""
+    """What can be reached with these backups, and with the live log if it was looked at."""
     coverage = Coverage(finished(backups))
     pieces = sorted(
         (

@@ -51,7 +51,7 @@ def needed(files: Sequence[ArchivedFile], kept: Iterable[Backup]) -> set[Archive
 
 
 def _is_behind(backup: Backup, archived: ArchivedFile, now: datetime, grace: timedelta) -> bool:
-    """Tell whether the backup was taken so long after the file was written last that every backup which is
+    """Whether the backup was taken so long after the file was written last that every backup which is
     yet to arrive is, too."""
     taken = backup.record.taken
     return (

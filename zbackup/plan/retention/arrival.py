@@ -15,7 +15,7 @@ from zbackup.model.errors import NotFound, NotRecoverable
 from zbackup.model.log import position_of
 from zbackup.plan.recovery.coverage import log_known
 from zbackup.plan.recovery.recovery import RecoveryPlan
-from zbackup.plan.retention.retention import Kept, RetentionPlan
+from zbackup.plan.retention.retention import KeptBackup, RetentionPlan
 
 AHEAD = timedelta(minutes=1)
 """Clocks of two hosts may differ by so much."""
@@ -59,7 +59,7 @@ def consistent(arrived: Sequence[Backup], now: datetime) -> list[Backup]:
 
 
 def _servers(arrived: Sequence[Backup]) -> dict[str, int]:
-    """Tell whose each dataset is. Two that anything claims to be of one backup are of one server: what is
+    """Whose each dataset is. Two that anything claims to be of one backup are of one server: what is
     planned for backups together (destinations.copies.by_server) is compared with each other here."""
     found: list[set[str]] = []
     for backup in arrived:
@@ -75,7 +75,7 @@ def plan_received(
     now: datetime,
     grace: timedelta,
 ) -> Plans:
-    """Tell what `decide` says of a destination's backups, without what only claims of others would remove.
+    """What `decide` says of a destination's backups, without what only claims of others would remove.
 
     A backup goes only if it would have gone also without any that contradict what arrived before them, and
     without any that arrived after one that was taken less than `grace` ago.
@@ -114,7 +114,7 @@ def _why(subset: Sequence[Backup], arrived: Sequence[Backup], grace: timedelta) 
 
 
 def _spared(plan: RetentionPlan, kept: set[str], why: str) -> RetentionPlan:
-    keep = [*plan.keep, *(Kept(b, (why,)) for b in plan.destroy if b.record.backup in kept)]
+    keep = [*plan.keep, *(KeptBackup(b, (why,)) for b in plan.destroy if b.record.backup in kept)]
     return replace(
         plan,
         keep=tuple(sorted(keep, key=lambda k: (k.backup.createtxg, k.backup.record.backup))),

@@ -19,7 +19,7 @@ from zbackup.plan.retention.keep_window import keep_for_window
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptBackup:
     """A backup that stays, and every reason why."""
 
     backup: Backup
@@ -31,7 +31,7 @@ class RetentionPlan:
     """`destroy` is what goes, oldest first, remains of what a prune that was cut short began to destroy among
     it. `keep` is everything else, oldest first. `note` says why ages are not counted up to now, or is ""."""
 
-    keep: tuple[Kept, ...]
+    keep: tuple[KeptBackup, ...]
     destroy: tuple[Backup, ...]
     note: str = ""
 
@@ -53,7 +53,9 @@ def plan_retention(
     ordered = sorted(backups, key=lambda b: (b.createtxg, b.record.backup))
     if policy.empty:
         why = ("there is no retention policy",)
-        return RetentionPlan(tuple(Kept(b, (*pinned.get(b.record.backup, ()), *why)) for b in ordered), ())
+        return RetentionPlan(
+            tuple(KeptBackup(b, (*pinned.get(b.record.backup, ()), *why)) for b in ordered), ()
+        )
     reasons = _Reasons(pinned)
     condemned = {b.record.backup for b in ordered if not b.complete and _is_condemned(b)}
     sound = [b for b in ordered if b.record.backup not in condemned and reasons.is_sound(b)]
@@ -62,7 +64,7 @@ def plan_retention(
         now, note = certain_now(ordered, now, reading, lambda at: _text(at, zone))
     _keep(sound, reasons, policy, now, zone)
     found = [(b, tuple(reasons.of(b))) for b in ordered]
-    keep = tuple(Kept(b, why) for b, why in found if why)
+    keep = tuple(KeptBackup(b, why) for b, why in found if why)
     return RetentionPlan(keep, tuple(b for b, why in found if not why), note)
 
 
@@ -87,7 +89,7 @@ class _Reasons:
         return self._found.get(backup.record.backup, ())
 
     def is_sound(self, backup: Backup) -> bool:
-        """Tell whether the policy may decide on it; if not it stays, and this says why."""
+        """Whether the policy may decide on it; if not it stays, and this says why."""
         if problem := _problem(backup):
             self.add([(backup, problem)])
         return not problem

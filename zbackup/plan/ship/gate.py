@@ -68,7 +68,7 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class GateOrder:
     """A command that may be run, as it stands. `kind` says what has still to be looked at when it is:
 
     run: nothing. receive: the head of the stream, see zbackup.plan.ship.accept_stream. mark: `snapshots` must
@@ -84,7 +84,7 @@ class Order:
     log: LogOrder | None = None
 
 
-def decide(line: str, policy: Policy) -> Order:
+def decide(line: str, policy: Policy) -> GateOrder:
     """Decide what to run for the command that came over ssh.
 
     Raise Refused, in one line, for everything else.
@@ -103,7 +103,7 @@ def decide(line: str, policy: Policy) -> Order:
     return read(tuple(words), policy)
 
 
-def still_to_mark(order: Order, present: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
+def still_to_mark(order: GateOrder, present: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
     """The argv for those snapshots of a "mark" order that are not marked yet; () when all are marked so.
 
     `present` has the user properties that each has now. Raise Refused when one that is committed would be
@@ -149,7 +149,7 @@ def _words(line: str) -> list[str]:
 # the shapes
 
 
-def _reading(words: tuple[str, ...], policy: Policy) -> Order:
+def _reading(words: tuple[str, ...], policy: Policy) -> GateOrder:
     """zfs list [-Hpr] [-t TYPES] [-o COLUMNS] [-s COLUMN] [-d N] -- NAME..., and zfs get with a PROPERTY."""
     rest = _after_options(words, "Hpr", ("-o", "-t", "-s", "-d"))
     if words[1] == "get":
@@ -161,11 +161,11 @@ def _reading(words: tuple[str, ...], policy: Policy) -> Order:
         raise _refused(f"zfs {words[1]} without the name of a dataset")
     for name in names:
         _require_name(name, policy, "", "@", "#", root=True)
-    return Order(argv=words)
+    return GateOrder(argv=words)
 
 
 def _after_options(words: tuple[str, ...], flags: str, valued: tuple[str, ...]) -> tuple[str, ...]:
-    """Tell what comes behind the options, each of which must be known, with a known value."""
+    """What comes behind the options, each of which must be known, with a known value."""
     number = 2
     while number < len(words) and words[number].startswith("-") and words[number] != "--":
         word = words[number]
@@ -181,11 +181,11 @@ def _after_options(words: tuple[str, ...], flags: str, valued: tuple[str, ...]) 
     return words[number:]
 
 
-def _receiving(words: tuple[str, ...], policy: Policy) -> Order:
+def _receiving(words: tuple[str, ...], policy: Policy) -> GateOrder:
     """zfs receive -s -u -o PROPERTY=VALUE... -x PROPERTY... -- DATASET, or zfs receive -A -- DATASET."""
     if words[:4] == ("zfs", "receive", "-A", "--") and len(words) == 5:
         _require_name(words[4], policy, "")
-        return Order(argv=words, changes=True)
+        return GateOrder(argv=words, changes=True)
     if words[:4] != ("zfs", "receive", "-s", "-u"):
         raise _refused("zfs receive without -s -u, or with other options")
     options, names = _pairs(words[4:])
@@ -201,10 +201,10 @@ def _receiving(words: tuple[str, ...], policy: Policy) -> Order:
         raise _refused(f"zfs receive without {lacking[0]}")
     _require_one(names, policy, "")
     _require_no_log(names[0], policy)
-    return Order(argv=words, kind="receive", changes=True)
+    return GateOrder(argv=words, kind="receive", changes=True)
 
 
-def _creating(words: tuple[str, ...], policy: Policy) -> Order:
+def _creating(words: tuple[str, ...], policy: Policy) -> GateOrder:
     """zfs create -u -o canmount=off -o mountpoint=none -o readonly=on -- DATASET"""
     if words[2:3] != ("-u",):
         raise _refused("zfs create without -u")
@@ -213,10 +213,10 @@ def _creating(words: tuple[str, ...], policy: Policy) -> Order:
         raise _refused("zfs create with other properties than those of a container")
     _require_one(names, policy, "")
     _require_no_log(names[0], policy)
-    return Order(argv=words, changes=True)
+    return GateOrder(argv=words, changes=True)
 
 
-def _marking(words: tuple[str, ...], policy: Policy) -> Order:
+def _marking(words: tuple[str, ...], policy: Policy) -> GateOrder:
     """zfs set zbackup:NAME=VALUE... SNAPSHOT..."""
     number = next((n for n, w in enumerate(words) if n > 1 and "=" not in w), len(words))
     properties = []
@@ -233,10 +233,12 @@ def _marking(words: tuple[str, ...], policy: Policy) -> Order:
         raise _refused("zfs set without properties or without snapshots")
     for name in names:
         _require_name(name, policy, "@")
-    return Order(argv=words, kind="mark", snapshots=tuple(names), properties=tuple(properties), changes=True)
+    return GateOrder(
+        argv=words, kind="mark", snapshots=tuple(names), properties=tuple(properties), changes=True
+    )
 
 
-def _sending(words: tuple[str, ...], policy: Policy) -> Order:
+def _sending(words: tuple[str, ...], policy: Policy) -> GateOrder:
     """zfs send [-nvP] [-w] [-L] [-e] [-c] [-i ORIGIN] -- SNAPSHOT, or zfs send [-nvP] -t TOKEN."""
     rest = list(words[2:])
     while rest and re.fullmatch(r"-[nvPwLec]+", rest[0]):
@@ -244,23 +246,23 @@ def _sending(words: tuple[str, ...], policy: Policy) -> Order:
     if rest[:1] == ["-t"]:
         if len(rest) != 2 or not _TOKEN.fullmatch(rest[1]):
             raise _refused("zfs send -t with something that is not a token")
-        return Order(argv=words, kind="resume")
+        return GateOrder(argv=words, kind="resume")
     if rest[:1] == ["-i"]:
         _require_one(tuple(rest[1:2]), policy, "@", "#")
         rest = rest[2:]
     if rest[:1] == ["--"]:
         rest.pop(0)
     _require_one(tuple(rest), policy, "@")
-    return Order(argv=words)
+    return GateOrder(argv=words)
 
 
-def _destroying(words: tuple[str, ...], policy: Policy) -> Order:
+def _destroying(words: tuple[str, ...], policy: Policy) -> GateOrder:
     """zfs destroy SNAPSHOT: one, by its name."""
     _require_one(words[2:], policy, "@")
-    return Order(argv=words, changes=True)
+    return GateOrder(argv=words, changes=True)
 
 
-def _archiving(words: tuple[str, ...], policy: Policy) -> Order:
+def _archiving(words: tuple[str, ...], policy: Policy) -> GateOrder:
     """zbackup-log VERB DATASET ...: see zbackup.model.archive_order."""
     try:
         order = parse_log_order(words[1:])
@@ -270,7 +272,7 @@ def _archiving(words: tuple[str, ...], policy: Policy) -> Order:
     if power is not None and power not in policy.powers:
         raise _refused(f"{LOG_COMMAND} {order.verb} is not allowed for this key")
     _require_name(order.home, policy, "")
-    return Order(argv=words, kind="log", changes=order.changes, log=order)
+    return GateOrder(argv=words, kind="log", changes=order.changes, log=order)
 
 
 def _pairs(words: tuple[str, ...]) -> tuple[list[tuple[str, str]], tuple[str, ...]]:
@@ -330,7 +332,7 @@ _LOG_POWERS: Mapping[str, Power | None] = {
     "remove": "destroy",
 }
 
-_SHAPES: Mapping[str, tuple[Power | None, Callable[[tuple[str, ...], Policy], Order]]] = {
+_SHAPES: Mapping[str, tuple[Power | None, Callable[[tuple[str, ...], Policy], GateOrder]]] = {
     "list": (None, _reading),
     "get": (None, _reading),
     "receive": ("receive", _receiving),

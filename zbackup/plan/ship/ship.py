@@ -116,7 +116,7 @@ class _Track:
     newest: int
 
     def origin_before(self, snapshot: Snapshot) -> Origin | None:
-        """Tell what an incremental stream to the snapshot can start from, the newest there is."""
+        """What an incremental stream to the snapshot can start from, the newest there is."""
         found = [o for guid in self.bases if (o := self.dataset.origin(guid))]
         older = [o for o in found if o.createtxg < snapshot.createtxg]
         return max(older, key=lambda o: o.createtxg, default=None)
@@ -168,7 +168,7 @@ def plan_ship(
 
 
 def _is_encrypted_there(step: Step, inventory: Inventory) -> TypeGuard[Send]:
-    """Tell whether the destination encrypts the received data: it does for a new copy below an encrypted
+    """Whether the destination encrypts the received data: it does for a new copy below an encrypted
     dataset."""
     if not isinstance(step, Send) or step.part.raw:
         return False
@@ -200,7 +200,7 @@ def other_keys(sources: Sequence[SourceDataset], inventory: Inventory) -> list[O
 
 
 def _overwritten(source: SourceDataset, target: TargetDataset) -> bool:
-    """Tell by the salt whether the copy has the source's wrapped key. Only passphrases have a salt."""
+    """By the salt whether the copy has the source's wrapped key. Only passphrases have a salt."""
     return source.salt == target.salt and source.salt not in ("", "0", "-")
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from zbackup.model.overview import Destination, Drill, Gap, Instance
+from zbackup.model.overview import Drill, OverviewDestination, OverviewGap, OverviewInstance
 
 MOST_ESTIMATE_S = 30 * 86400.0
 
@@ -16,14 +16,14 @@ class Answer:
     is exactly of that moment."""
 
     verdict: Literal["yes", "no", "future", "unknown"]
-    gap: Gap | None = None
+    gap: OverviewGap | None = None
     before: datetime | None = None
     after: datetime | None = None
     as_it_is: str = ""
 
 
-def can_be_restored(instance: Instance, at: datetime) -> Answer:
-    """Tell whether everything committed before `at` can be had, by the ranges and gaps that are known."""
+def can_be_restored(instance: OverviewInstance, at: datetime) -> Answer:
+    """Whether everything committed before `at` can be had, by the ranges and gaps that are known."""
     if at > instance.looked:
         return Answer("future", before=instance.ranges[-1].to if instance.ranges else None)
     if any(r.after < at <= r.to for r in instance.ranges):
@@ -36,7 +36,7 @@ def can_be_restored(instance: Instance, at: datetime) -> Answer:
     return Answer("unknown" if unseen else "no", gap, before, after, own)
 
 
-def best_destination(instance: Instance) -> Destination | None:
+def best_destination(instance: OverviewInstance) -> OverviewDestination | None:
     """The destination that has the most: what is not there is lost with this host. None where nothing is
     anywhere else."""
     there = [d for d in instance.destinations if d.lost is not None]

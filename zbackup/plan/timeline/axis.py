@@ -29,7 +29,7 @@ _DAY_S = 86400
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class TimelineView:
     """The time after `start` and up to `end` on `width` columns."""
 
     start: datetime
@@ -41,7 +41,7 @@ class View:
         return self.end - self.start
 
     def column(self, moment: datetime) -> float:
-        """Tell where a moment is, 0 to `width`; what is outside is at the edge."""
+        """Where a moment is, 0 to `width`; what is outside is at the edge."""
         fraction = (moment - self.start) / self.span
         return round(min(max(fraction, 0.0), 1.0) * self.width, 2)
 
@@ -50,16 +50,16 @@ class View:
         return self.start + self.span * (column / self.width)
 
     def touches(self, after: datetime, to: datetime) -> bool:
-        """Tell whether some of that time is in the view."""
+        """Whether some of that time is in the view."""
         return after < self.end and to > self.start
 
 
-def view_of(start: datetime, end: datetime, width: int) -> View:
+def view_of(start: datetime, end: datetime, width: int) -> TimelineView:
     """A view of at least SHORTEST and at most LONGEST, around the middle of what was asked for."""
     start, end = sorted((start, end))
     length = min(max(end - start, SHORTEST), LONGEST)
     middle = start + (end - start) / 2
-    return View(middle - length / 2, middle - length / 2 + length, width)
+    return TimelineView(middle - length / 2, middle - length / 2 + length, width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +68,14 @@ class Tick:
     label: str
 
 
-def ticks(view: View, zone: ZoneInfo, most: int = 8) -> tuple[Tick, ...]:
+def ticks(view: TimelineView, zone: ZoneInfo, most: int = 8) -> tuple[Tick, ...]:
     """At round times of the zone, `most` at the most."""
     found = list(_moments(view, zone, most))
     form = _form(found, view)
     return tuple(Tick(view.column(m), m.strftime(form)) for m in found[:most])
 
 
-def _moments(view: View, zone: ZoneInfo, most: int) -> Iterator[datetime]:
+def _moments(view: TimelineView, zone: ZoneInfo, most: int) -> Iterator[datetime]:
     wanted = view.span.total_seconds() / most
     step = next((s for s in _STEPS_S if s >= wanted), 0)
     start, end = view.start.astimezone(zone), view.end.astimezone(zone)
@@ -112,7 +112,7 @@ def _months(start: datetime, end: datetime, step: int) -> Iterator[datetime]:
         number += step
 
 
-def _form(found: list[datetime], view: View) -> str:
+def _form(found: list[datetime], view: TimelineView) -> str:
     if view.span <= timedelta(minutes=8):
         return "%H:%M:%S"
     if view.span <= timedelta(hours=26):

@@ -6,13 +6,13 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from zoneinfo import ZoneInfo
 
-from zbackup.model.overview import Backup
+from zbackup.model.overview import OverviewBackup
 
 BY_DAY = timedelta(days=14)
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class LeavingBackups:
     """Backups (`count`, of `used` bytes), taken from `first` to `last`, that may go from `when` on."""
 
     when: datetime
@@ -22,20 +22,20 @@ class Leaving:
     last: datetime
 
 
-def leaving(backups: Iterable[Backup], now: datetime, zone: ZoneInfo) -> tuple[Leaving, ...]:
+def leaving(backups: Iterable[OverviewBackup], now: datetime, zone: ZoneInfo) -> tuple[LeavingBackups, ...]:
     """The backups that stay until a known time, the next first. None of them goes before its `when`."""
     dated = sorted(
         ((b.until, b) for b in backups if b.keep and b.until is not None and not b.forever),
         key=lambda pair: pair[0],
     )
 
-    def day(pair: tuple[datetime, Backup]) -> tuple[int, int, int]:
+    def day(pair: tuple[datetime, OverviewBackup]) -> tuple[int, int, int]:
         local = pair[0].astimezone(zone)
         return local.year, local.month, local.day if pair[0] - now < BY_DAY else 0
 
     groups = ([*found] for _, found in groupby(dated, day))
     return tuple(
-        Leaving(
+        LeavingBackups(
             each[0][0],
             len(each),
             sum(b.used for _, b in each),

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from zbackup.model.overview import Backup, Instance
-from zbackup.plan.timeline.axis import Tick, View, ticks
+from zbackup.model.overview import OverviewBackup, OverviewInstance
+from zbackup.plan.timeline.axis import Tick, TimelineView, ticks
 
 NARROWEST = 3.0
 """Columns of a bar: nobody sees, or hits, what is narrower. A gap of a second in a year is seen, too."""
@@ -54,14 +54,14 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    view: View
+    view: TimelineView
     ticks: tuple[Tick, ...]
     lanes: tuple[Lane, ...]
     cells: tuple[Cell, ...]
     now: float | None
 
 
-def draw(instance: Instance, view: View, zone: ZoneInfo) -> Picture:
+def draw(instance: OverviewInstance, view: TimelineView, zone: ZoneInfo) -> Picture:
     """Draw what can be restored and was promised, the backups by tier, and what each destination lacks."""
     now = instance.looked
     return Picture(
@@ -78,7 +78,7 @@ def draw(instance: Instance, view: View, zone: ZoneInfo) -> Picture:
     )
 
 
-def bars(spans: Iterable[tuple[datetime, datetime]], view: View) -> tuple[Bar, ...]:
+def bars(spans: Iterable[tuple[datetime, datetime]], view: TimelineView) -> tuple[Bar, ...]:
     """Bars of these times, those that would touch each other as one."""
     found: list[Bar] = []
     for after, to in sorted(spans):
@@ -97,13 +97,13 @@ def bars(spans: Iterable[tuple[datetime, datetime]], view: View) -> tuple[Bar, .
     return tuple(found)
 
 
-def marks(moments: Iterable[datetime], view: View) -> tuple[int, ...]:
+def marks(moments: Iterable[datetime], view: TimelineView) -> tuple[int, ...]:
     """The columns of these moments, each once."""
     there = (m for m in moments if view.start <= m <= view.end)
     return tuple(sorted({int(view.column(m)) // COLUMN * COLUMN for m in there}))
 
 
-def _reach(instance: Instance, view: View) -> Lane:
+def _reach(instance: OverviewInstance, view: TimelineView) -> Lane:
     return Lane(
         name="Can be restored",
         bars=(
@@ -115,10 +115,10 @@ def _reach(instance: Instance, view: View) -> Lane:
     )
 
 
-def _tiers(instance: Instance, view: View) -> list[Lane]:
+def _tiers(instance: OverviewInstance, view: TimelineView) -> list[Lane]:
     """A lane for each tier, in the order in which the backups name them, and one for all others."""
     bases = [b for b in instance.backups if b.kind == "base"]
-    tiers: dict[str, list[Backup]] = {}
+    tiers: dict[str, list[OverviewBackup]] = {}
     for backup in bases:
         for tier in backup.tiers:
             tiers.setdefault(tier, []).append(backup)
@@ -130,7 +130,7 @@ def _tiers(instance: Instance, view: View) -> list[Lane]:
     return lanes
 
 
-def _lane(name: str, found: Sequence[Backup], view: View) -> Lane:
+def _lane(name: str, found: Sequence[OverviewBackup], view: TimelineView) -> Lane:
     return Lane(
         name=name,
         marks=marks((b.taken for b in found if b.keep), view),
@@ -140,7 +140,7 @@ def _lane(name: str, found: Sequence[Backup], view: View) -> Lane:
     )
 
 
-def _leaving(instance: Instance, view: View) -> Iterable[Lane]:
+def _leaving(instance: OverviewInstance, view: TimelineView) -> Iterable[Lane]:
     """Draw before when none of them goes, where the view is of what is to come."""
     moments = [b.until for b in instance.backups if b.keep and b.until is not None and not b.forever]
     if moments and view.end - instance.looked > view.span / 100:
@@ -148,7 +148,7 @@ def _leaving(instance: Instance, view: View) -> Iterable[Lane]:
         yield Lane(name="May be pruned from", going=marks(moments, view), count=count, total=len(moments))
 
 
-def _destinations(instance: Instance, view: View) -> Iterable[Lane]:
+def _destinations(instance: OverviewInstance, view: TimelineView) -> Iterable[Lane]:
     """Draw what has arrived, the log that is archived behind it, and what would be lost with this host."""
     first = min((*(b.taken for b in instance.backups), instance.looked))
     for each in instance.destinations:
@@ -168,7 +168,7 @@ def _destinations(instance: Instance, view: View) -> Iterable[Lane]:
         )
 
 
-def _cells(view: View) -> tuple[Cell, ...]:
+def _cells(view: TimelineView) -> tuple[Cell, ...]:
     count = max(1, view.width // CELL)
     width = view.width / count
     return tuple(
@@ -177,7 +177,7 @@ def _cells(view: View) -> tuple[Cell, ...]:
     )
 
 
-def zoom(view: View, factor: float, shift: float = 0.0) -> tuple[datetime, datetime]:
+def zoom(view: TimelineView, factor: float, shift: float = 0.0) -> tuple[datetime, datetime]:
     """The same, `factor` times as long around its middle, moved by `shift` of its length."""
     middle = view.start + view.span * (0.5 + shift)
     half = min(view.span * factor, timedelta(days=366 * 100)) / 2

@@ -17,7 +17,7 @@ from zbackup.engines.mysql.binlog import reader, scan
 from zbackup.engines.mysql.binlog.errors import BinlogDamaged
 from zbackup.engines.mysql.binlog.reader import transactions
 from zbackup.engines.mysql.binlog.scan import Scanner
-from zbackup.engines.mysql.binlog.span_memory import EACH_FILE, Identity, Run, Span, SpanMemory
+from zbackup.engines.mysql.binlog.span_memory import EACH_FILE, Identity, Span, SpanMemory, TransactionRun
 
 NEW = count()
 
@@ -105,8 +105,8 @@ def test_a_file_is_read_again_that_was_changed_just_now(tmp_path: Path, reads: l
     assert len(reads) == 10
 
 
-def run(since: int, *numbers: int) -> Run:
-    return Run(since, array("q", numbers))
+def run(since: int, *numbers: int) -> TransactionRun:
+    return TransactionRun(since, array("q", numbers))
 
 
 def test_a_place_within_a_transaction_is_none_to_read_from(

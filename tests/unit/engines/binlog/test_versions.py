@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.engines.binlog.builder import SERVER, Builder, at, plain
 from zbackup.engines.mysql.binlog import events
-from zbackup.engines.mysql.binlog.events import Dialect, parse_format
+from zbackup.engines.mysql.binlog.events import LogDialect, parse_format
 from zbackup.engines.mysql.binlog.reader import transactions
 
 LENGTHS = bytes.fromhex(
@@ -38,7 +38,7 @@ def log(version: bytes, types: int) -> Builder:
 def test_its_format_is_read(version: bytes, types: int) -> None:
     size = struct.unpack_from("<I", log(version, types).data, 4 + 9)[0]
     found = parse_format(bytes(log(version, types).data[4 : 4 + size]))
-    assert (found.dialect, found.server_version, found.checksum) == (Dialect.MYSQL, version.decode(), True)
+    assert (found.dialect, found.server_version, found.checksum) == (LogDialect.MYSQL, version.decode(), True)
 
 
 @pytest.mark.parametrize(("version", "types"), SERIES[1:])

@@ -13,7 +13,7 @@ from typing import Any
 import bson
 from bson.timestamp import Timestamp
 
-from zbackup.model.recovery import Files, Serving
+from zbackup.model.recovery import RecoveryFiles, Serving
 
 _NUMBERS = itertools.count()
 
@@ -97,7 +97,7 @@ def matches(document: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 class Mongod:
     """`did` is all that was done to it, in order; `serving` as what it was started for its users."""
 
-    files: Files
+    files: RecoveryFiles
     disk: Disk
     stall: float = 600.0
     did: list[str] = field(default_factory=list)

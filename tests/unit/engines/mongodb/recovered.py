@@ -10,13 +10,13 @@ from bson.timestamp import Timestamp
 
 from tests.unit.engines.mongodb.applying import Disk, Mongod
 from tests.unit.engines.mongodb.archived_set import FIRST, NOON, RECORD, entry, optime
-from zbackup.config.recovery import Recovery as RecoveryTable
+from zbackup.config.recovery import RecoverySettings as RecoveryTable
 from zbackup.engines.mongodb.recovery import handing_over
 from zbackup.engines.mongodb.recovery.recover import MongoRecovery
 from zbackup.model.log import ClusterTime
 from zbackup.model.progress import Silent
 from zbackup.model.record import Record
-from zbackup.model.recovery import Files, Recovered, Serving
+from zbackup.model.recovery import Recovered, RecoveryFiles, Serving
 from zbackup.model.relocation import Relocation
 from zbackup.model.target import Stop, Time
 
@@ -82,11 +82,13 @@ class Story:
     def unlocked(self, number: int, **changes: Any) -> Record:
         return self.record(number, **({"lock": "none", "lock_held_ms": None} | changes))
 
-    def files(self, name: str, record: Record) -> Files:
+    def files(self, name: str, record: Record) -> RecoveryFiles:
         where = Relocation((("/srv/data", str(self.room / name)),))
-        return Files(record=record, where=where, home=self.room / name, run=self.room / "run", hide=())
+        return RecoveryFiles(
+            record=record, where=where, home=self.room / name, run=self.room / "run", hide=()
+        )
 
-    def _server(self, files: Files) -> Any:
+    def _server(self, files: RecoveryFiles) -> Any:
         name = files.home.name
         if name not in self.servers:
             disk = (self.base if name == "base" else self.source).copy()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.samples import PLAIN
-from zbackup.config.recovery import Recovery as RecoveryTable
+from zbackup.config.recovery import RecoverySettings as RecoveryTable
 from zbackup.engines.mongodb.clone.clone_server import require_private
 from zbackup.engines.mongodb.clone.program import find_program, series
 from zbackup.engines.mongodb.clone.server_options import OwnPaths, Shape, arguments

@@ -15,7 +15,7 @@ from zbackup.engines.mongodb.oplog.archived import put_in
 from zbackup.engines.mongodb.recovery import handing_over, recover
 from zbackup.engines.mongodb.recovery.added_oplog import reached_by
 from zbackup.model.added_log import AddedFile
-from zbackup.model.cluster import CONFIG, SHARD, Addresses, Membership, TooLate
+from zbackup.model.cluster import CONFIG, SHARD, Addresses, ClusterMembership, TooLate
 from zbackup.model.errors import NotRecoverable
 from zbackup.model.oplog_position import OplogPosition
 from zbackup.model.progress import Silent
@@ -104,7 +104,7 @@ def test_of_which_cluster_it_is_is_told_by_its_own_metadata(story: Story, role: 
     }
     member = story.recover(cluster_time(7) if role == "" else WholeLog(at(20))).member
     shards = ("one",) if role == CONFIG else ()
-    assert member == (Membership(cluster="c1", shards=shards) if role else None)
+    assert member == (ClusterMembership(cluster="c1", shards=shards) if role else None)
 
 
 def test_its_metadata_name_the_new_addresses_before_anybody_gets_it(

@@ -21,24 +21,24 @@ from zbackup.engines.mongodb.server.server_facts import (
     first_in_snapshot,
     recorded,
 )
-from zbackup.engines.mongodb.server.status import Membership, OplogEnd, Status
+from zbackup.engines.mongodb.server.status import MongoStatus, OplogEnd, SetMembership
 from zbackup.model.errors import DatabaseError, Refused
 from zbackup.model.server import ServerFacts
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
-MEMBER = Membership(
+MEMBER = SetMembership(
     name="rs0", set_id="6b01", state="PRIMARY", members=3, hidden=False, delay_s=0, majority_journal=True,
     stable=OpTime(90, 1, -1), first=OplogEntry(OpTime(10, 1, 1), NOON), oplog_used=1000, oplog_bytes=1 << 30,
     term_ends=(OpTime(80, 1, 2), OpTime(20, 5, 1)),
 )  # fmt: skip
-SOUND = Status(
+SOUND = MongoStatus(
     version="6.0.27", fcv="6.0", pid=1, options={"storage": {"dbPath": "/d"}, "net": {"port": 1}},
     engine="wiredTiger", encrypted=False, membership=MEMBER, end=OplogEnd(at=OpTime(100, 2, 3), wall=NOON),
 )  # fmt: skip
 NO_JOURNAL = {"storage": {"journal": {"enabled": False}}}
 
 
-def facts(of: Status) -> ServerFacts:
+def facts(of: MongoStatus) -> ServerFacts:
     problem = assess.needs_lock(of)
     return ServerFacts(
         flavor="mongodb", version=of.version, server_uuid="u", role="primary", applier_running=False,
@@ -88,7 +88,9 @@ def test_what_asks_for_care(changes: dict[str, Any], said: str) -> None:
         (replace(SOUND, options=NO_JOURNAL), "fsync", "journal is off"),
     ],
 )
-def test_auto_takes_the_gentlest_exact_lock_and_says_why(server: Status, kind: str, because: str) -> None:
+def test_auto_takes_the_gentlest_exact_lock_and_says_why(
+    server: MongoStatus, kind: str, because: str
+) -> None:
     choice = assess.choose("auto", facts(server))
     assert choice.kind == kind and because in choice.reason
 

@@ -9,13 +9,13 @@ from bson.timestamp import Timestamp
 
 from tests.unit.engines.mongodb.archived_set import FIRST, RECORD
 from tests.unit.engines.mongodb.recovered import SERVING, Story, ts, written
-from zbackup.config.recovery import Recovery as RecoveryTable
+from zbackup.config.recovery import RecoverySettings as RecoveryTable
 from zbackup.engines.mongodb.recovery.recover import MongoRecovery
 from zbackup.engines.mongodb.server.assess import NO_OPLOG
 from zbackup.model.cluster import Addresses
 from zbackup.model.errors import NotRecoverable, Refused, UsageError, VerificationFailed
 from zbackup.model.record import Record
-from zbackup.model.recovery import Files, Serving
+from zbackup.model.recovery import RecoveryFiles, Serving
 from zbackup.model.relocation import Relocation
 
 
@@ -204,5 +204,5 @@ def test_as_many_appliers_as_are_configured_or_as_there_are_cpus(
     monkeypatch.setattr("os.cpu_count", lambda: cpus)
     monkeypatch.setattr(MongoRecovery, "_program", lambda *_: ("/usr/bin/mongod",))
     recovery = MongoRecovery(table=RecoveryTable(workers=configured))
-    files = Files(record=RECORD, where=Relocation(()), home=tmp_path, run=tmp_path, hide=())
+    files = RecoveryFiles(record=RECORD, where=Relocation(()), home=tmp_path, run=tmp_path, hide=())
     assert recovery.server_on(files).workers == workers

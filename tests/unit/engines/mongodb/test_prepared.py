@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zbackup.engines.mongodb.oplog.oplog import Entry
-from zbackup.engines.mongodb.oplog.prepared import Key, Step, committed_behind, decide, steps
+from zbackup.engines.mongodb.oplog.prepared import Key, PreparedStep, committed_behind, decide, steps
 from zbackup.engines.mongodb.optime import OpTime
 from zbackup.model.cluster import TooLate
 from zbackup.model.errors import NotRecoverable, VerificationFailed
@@ -48,10 +48,12 @@ def histories(draw: st.DrawFn) -> list[Transaction]:
     return found
 
 
-def log_of(history: list[Transaction], shard: int, upto: int) -> list[Step]:
+def log_of(history: list[Transaction], shard: int, upto: int) -> list[PreparedStep]:
     """The shard's entries up to a place, in their order."""
-    found = [Step(ts(t.prepared[shard]), t.key, prepares=True) for t in history]
-    found += [Step(ts(t.ended[shard]), t.key, commit=ts(t.commit) if t.commit else None) for t in history]
+    found = [PreparedStep(ts(t.prepared[shard]), t.key, prepares=True) for t in history]
+    found += [
+        PreparedStep(ts(t.ended[shard]), t.key, commit=ts(t.commit) if t.commit else None) for t in history
+    ]
     return sorted((step for step in found if step.at <= ts(upto)), key=lambda step: step.at)
 
 
@@ -108,7 +110,11 @@ def test_entries_are_read_as_mongod_writes_them() -> None:
         ]
     )
     key = (b"s", b"u", b"", 4)
-    assert list(read) == [Step(ts(1), key, prepares=True), Step(ts(2), key, commit=ts(1)), Step(ts(3), key)]
+    assert list(read) == [
+        PreparedStep(ts(1), key, prepares=True),
+        PreparedStep(ts(2), key, commit=ts(1)),
+        PreparedStep(ts(3), key),
+    ]
 
 
 def test_transactions_that_servers_opened_within_one_session_are_told_apart() -> None:

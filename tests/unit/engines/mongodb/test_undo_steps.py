@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.examples import examples
-from zbackup.features.undo.mongodb.images import Step, steps
+from zbackup.features.undo.mongodb.images import DocumentStep, steps
 from zbackup.features.undo.mongodb.put_back import command, judge, portions, statement
 from zbackup.model.table_name import TableName
 
@@ -58,15 +58,15 @@ def test_the_steps_are_what_differs_and_lead_back(
 def test_what_others_wrote_is_a_conflict(
     before: str | None, after: str | None, there: str | None, why: str
 ) -> None:
-    step = Step(*place(1), document(1, before), document(1, after))
+    step = DocumentStep(*place(1), document(1, before), document(1, after))
     assert judge(step, document(1, there)) == ("conflict", why)
 
 
 def test_the_reverse_is_a_command_that_mongosh_takes() -> None:
-    insert = Step(*place(1), document(1, "a"), None)
+    insert = DocumentStep(*place(1), document(1, "a"), None)
     assert list(command(insert)) == ["insert", "documents"]
-    assert command(Step(*place(1), None, document(1, "a")))["deletes"][0]["limit"] == 1
-    update = command(Step(*place(1), document(1, "a"), document(1, "b")))
+    assert command(DocumentStep(*place(1), None, document(1, "a")))["deletes"][0]["limit"] == 1
+    update = command(DocumentStep(*place(1), document(1, "a"), document(1, "b")))
     assert update["updates"][0]["u"][0]["$replaceWith"]["$literal"]["v"] == "a"
     assert statement(insert) == (
         'db.getSiblingDB("shop").runCommand(EJSON.parse("{\\"insert\\": \\"docs\\", \\"documents\\": '
@@ -76,12 +76,12 @@ def test_the_reverse_is_a_command_that_mongosh_takes() -> None:
 
 def test_an_insert_that_the_server_would_alter_is_written_another_way() -> None:
     stamped = RawBSONDocument(bson.encode({"_id": 1, "t": bson.Timestamp(0, 0)}))
-    (update,) = command(Step(*place(1), stamped, None))["updates"]
+    (update,) = command(DocumentStep(*place(1), stamped, None))["updates"]
     assert update["upsert"]
 
 
 def test_portions_are_bounded() -> None:
-    many = [Step(*place(n), document(n, "a"), None) for n in range(2500)]
+    many = [DocumentStep(*place(n), document(n, "a"), None) for n in range(2500)]
     assert [len(portion) for portion in portions(many)] == [1000, 1000, 500]
-    large = [Step(*place(n), document(n, "a" * (3 << 20)), None) for n in range(3)]
+    large = [DocumentStep(*place(n), document(n, "a" * (3 << 20)), None) for n in range(3)]
     assert [len(portion) for portion in portions(large)] == [1, 1, 1]

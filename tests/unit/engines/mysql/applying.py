@@ -17,7 +17,7 @@ from zbackup.engines.mysql.binlog.reader import check_events, transactions
 from zbackup.engines.mysql.clone.server_options import OwnPaths
 from zbackup.engines.mysql.server.connection import StatementFailed
 from zbackup.model.progress import Silent
-from zbackup.model.recovery import Files, Serving
+from zbackup.model.recovery import RecoveryFiles, Serving
 
 _FROM = re.compile(r"RELAY_LOG_FILE = '(?P<file>[^']+)', RELAY_LOG_POS = (?P<offset>\d+)")
 _SETTING = re.compile(r"SET GLOBAL `?(\w+)`? = (.*)")
@@ -45,7 +45,7 @@ class Applying:
     `did` is all that was done to it, in order.
     """
 
-    files: Files
+    files: RecoveryFiles
     held: list[str] = field(default_factory=list)
     has: list[str] = field(default_factory=list)
     empty: list[str] = field(default_factory=list)

@@ -10,12 +10,12 @@ from tests.unit.engines.binlog.builder import Builder, Written
 from tests.unit.engines.mysql.applying import Applying, Notes
 from tests.unit.engines.mysql.applying_mariadb import ApplyingMariaDB, listen_anywhere
 from tests.unit.engines.mysql.test_recovery_of_files import NOW, Log, moment, record
-from zbackup.config.recovery import Recovery as RecoveryTable
+from zbackup.config.recovery import RecoverySettings as RecoveryTable
 from zbackup.engines.mysql.recovery import replay, replication_source
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.model.log import Transaction
 from zbackup.model.proof import ProofSubject
-from zbackup.model.recovery import Files, Recovered, Serving
+from zbackup.model.recovery import Recovered, RecoveryFiles, Serving
 from zbackup.model.target import Stop, Time, WholeLog
 
 Flavor = Literal["mysql", "mariadb"]
@@ -74,15 +74,15 @@ class Story:
         self.base = self.files("base", **facts)
         self.held = [each.gtid for each in self.written]
 
-    def files(self, name: str, **facts: str) -> Files:
+    def files(self, name: str, **facts: str) -> RecoveryFiles:
         where = self.log.copy(name)
         home = self.room / f"home of {name}"
         home.mkdir()
         held = replace(record(self.log.end(), engine=self.flavor), gtid="")
         held = replace(held, server=held.server | facts)
-        return Files(record=held, where=where, home=home, run=self.room / "run", hide=("/hidden",))
+        return RecoveryFiles(record=held, where=where, home=home, run=self.room / "run", hide=("/hidden",))
 
-    def _server(self, files: Files) -> Any:
+    def _server(self, files: RecoveryFiles) -> Any:
         kind = Applying if self.flavor == "mysql" else ApplyingMariaDB
         self.servers.append(kind(files, held=[*self.held], **self.given))
         return self.server

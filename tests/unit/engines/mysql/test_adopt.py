@@ -15,21 +15,21 @@ from tests.unit.engines.mysql.test_recovery_of_files import Log, record
 from zbackup.engines.mysql.binlog.reader import transactions
 from zbackup.engines.mysql.recovery import adopt as module
 from zbackup.engines.mysql.recovery.adopt import adopt
-from zbackup.model.cloning import Adoption, Login, PrivateServer, Source
+from zbackup.model.cloning import Adoption, Login, PrivateServer, SourceServer
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.progress import Progress, Silent
-from zbackup.model.recovery import Files, Serving
+from zbackup.model.recovery import RecoveryFiles, Serving
 
 SERVING = Serving(port=3307)
 LOGIN = Login("dev", "secret")
-SOURCE = Source(host="db", port=3306, user="repl", password=lambda: "p")
+SOURCE = SourceServer(host="db", port=3306, user="repl", password=lambda: "p")
 
 
 @dataclass
 class Server:
     """`did` is what happened to it, in order; `users` whom it is open to."""
 
-    files: Files
+    files: RecoveryFiles
     flavor: str
     did: list[str] = field(default_factory=list)
     shut: bool = False
@@ -122,7 +122,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
     log = Log(tmp_path)
     log.commit(10, 20)
     held = replace(record(log.end(), engine=flavor), gtid="")
-    files = Files(record=held, where=log.copy("clone"), home=tmp_path, run=tmp_path, hide=())
+    files = RecoveryFiles(record=held, where=log.copy("clone"), home=tmp_path, run=tmp_path, hide=())
     made = Server(files, flavor)
     monkeypatch.setattr(module, "follow", lambda *_: made.did.append("follow"))
 

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 from zbackup.config.copying import CopyBack
 from zbackup.engines.mysql.production.brake import Brake, worst_lag
-from zbackup.engines.mysql.production.tables import Column, Table
+from zbackup.engines.mysql.production.tables import Column, ServerTable
 from zbackup.features.copyback.copying import CopyStep
-from zbackup.features.copyback.mysql.compare import Pair, Tally, insert_lacking
+from zbackup.features.copyback.mysql.compare import CopyTally, Pair, insert_lacking
 from zbackup.features.copyback.mysql.ends import Ends
 from zbackup.features.copyback.mysql.job import TableJob
 from zbackup.model.progress import Silent
@@ -97,7 +97,7 @@ def test_rows_that_are_put_back_as_statements_keep_the_rate() -> None:
     clock = Clock()
     one, _ = brake([1] * 100, clock, rate=100)
     name, column = TableName("shop", "a"), Column(name="n", type="text", data_type="text", charset="latin1")
-    table = Table(
+    table = ServerTable(
         name=name, type="BASE TABLE", engine="InnoDB", rows=1, row_bytes=1, columns=(column,), key=(column,)
     )
     step = CopyStep(source=name, into=name, action="rows", statements=())
@@ -106,6 +106,6 @@ def test_rows_that_are_put_back_as_statements_keep_the_rate() -> None:
         clone=cast(Any, None), production=cast(Any, written), loaders=(), brake=one, progress=Silent()
     )
     row = (b"1" * 500,)
-    insert_lacking(ends, TableJob(step=step, table=table, work=name), [Pair(row, row, None)], Tally())
+    insert_lacking(ends, TableJob(step=step, table=table, work=name), [Pair(row, row, None)], CopyTally())
     assert sum(clock.slept) == 5.0
     assert len(written.statements) == 1

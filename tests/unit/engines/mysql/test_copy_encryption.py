@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import pytest
 
-from zbackup.engines.mysql.production.tables import Table, read_table
+from zbackup.engines.mysql.production.tables import ServerTable, read_table
 from zbackup.engines.mysql.server.connection import PrivilegeMissing, StatementFailed
 from zbackup.features.copyback.mysql.encryption import make, require_keys
 from zbackup.model.errors import Refused
@@ -14,8 +14,8 @@ MYSQL, MARIADB = "9.7.0", "11.8.3-MariaDB"
 NAME = TableName("shop", "secret")
 
 
-def table(*, encrypted: bool = True) -> Table:
-    return Table(
+def table(*, encrypted: bool = True) -> ServerTable:
+    return ServerTable(
         name=NAME, type="BASE TABLE", engine="InnoDB", rows=1, row_bytes=1, columns=(), encrypted=encrypted
     )
 

@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zbackup.engines.mysql.production.tables import Table
+from zbackup.engines.mysql.production.tables import ServerTable
 from zbackup.features.copyback.copying import CopyStep
 from zbackup.features.copyback.mysql.job import TableJob, parents_first
 from zbackup.model.table_name import TableName
@@ -13,7 +13,7 @@ from zbackup.model.table_name import TableName
 
 def job(number: int, parents: frozenset[int]) -> TableJob:
     name = TableName("s", str(number))
-    table = Table(name=name, type="BASE TABLE", engine="InnoDB", rows=0, row_bytes=0, columns=())
+    table = ServerTable(name=name, type="BASE TABLE", engine="InnoDB", rows=0, row_bytes=0, columns=())
     step = CopyStep(source=name, into=name, action="rows", statements=())
     return TableJob(
         step=step, table=table, work=name, parents=frozenset(TableName("s", str(n)) for n in parents)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.engines.mysql.test_copy_definition import SHOWN
-from zbackup.engines.mysql.production.tables import Column, ForeignKey, Table
+from zbackup.engines.mysql.production.tables import Column, ForeignKey, ServerTable
 from zbackup.engines.mysql.sql.lexer import tokens
 from zbackup.features.copyback.copying import CopyStep
 from zbackup.features.copyback.mysql.definition import parse_definition, referring_to
@@ -23,7 +23,7 @@ LATER = {tuple(["KEY", "`toparent`", "(", "`pid`", ")"])}
 def job(shown: str = SHOWN, *, check_names: bool = True, parent: TableName = PARENT) -> TableJob:
     definition = parse_definition(shown)
     key = ForeignKey(name="to`parent", table=NAME, parent=parent, columns=(("pid", "id"),))
-    table = Table(
+    table = ServerTable(
         name=NAME,
         type="BASE TABLE",
         engine="InnoDB",

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zbackup.engines.mysql.production import statements, tables
-from zbackup.engines.mysql.production.tables import Column, Table
+from zbackup.engines.mysql.production.tables import Column, ServerTable
 from zbackup.engines.mysql.server.connection import Row
 from zbackup.features.copyback.mysql import lacking, made_lines
 from zbackup.features.copyback.mysql.insert_rows import BATCH_BYTES, BATCH_ROWS, batches
@@ -98,7 +98,7 @@ def test_batches_are_bounded_and_lose_no_row(sizes: list[int]) -> None:
 
 
 def test_a_table_without_a_key_is_read_in_one_go() -> None:
-    table = Table(
+    table = ServerTable(
         name=TableName("s", "t"), type="BASE TABLE", engine="InnoDB", rows=1, row_bytes=1, columns=(NUMBER,)
     )
     assert statements.read_rows(table, (NUMBER,), where="n > 1 -- c") == (
@@ -108,7 +108,7 @@ def test_a_table_without_a_key_is_read_in_one_go() -> None:
 
 def test_a_generated_column_is_never_written() -> None:
     made = Column(name="g", type="int", data_type="int", generated=True)
-    table = Table(
+    table = ServerTable(
         name=TableName("s", "t"),
         type="BASE TABLE",
         engine="InnoDB",
@@ -122,8 +122,8 @@ def test_a_generated_column_is_never_written() -> None:
     )
 
 
-def table_of(*columns: Column, engine: str = "InnoDB", row_bytes: int = 100) -> Table:
-    return Table(
+def table_of(*columns: Column, engine: str = "InnoDB", row_bytes: int = 100) -> ServerTable:
+    return ServerTable(
         name=TableName("s", "t"),
         type="BASE TABLE",
         engine=engine,
@@ -178,7 +178,7 @@ def test_a_float_keeps_the_sign_of_zero() -> None:
 @given(st.lists(st.lists(st.integers(-(2**63), 2**64), min_size=1)), st.integers(0, 400))
 def test_numbers_are_remembered_whole_or_not_at_all(found: list[list[int]], most: int) -> None:
     rows: list[list[Row]] = [[(str(number).encode(),) for number in part] for part in found]
-    remembered = lacking.Remembered(most)
+    remembered = lacking.LackingNumbers(most)
     for part in rows:
         remembered.add(part)
     assert not remembered.is_whole

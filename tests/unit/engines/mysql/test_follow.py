@@ -12,11 +12,11 @@ from tests.unit.engines.mysql.test_recovery_of_files import Log, record
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery import replicate
 from zbackup.engines.mysql.recovery.replicate import follow, statements
-from zbackup.model.cloning import Source
+from zbackup.model.cloning import SourceServer
 from zbackup.model.errors import DatabaseError
-from zbackup.model.recovery import Files
+from zbackup.model.recovery import RecoveryFiles
 
-SOURCE = Source(host="db", port=3306, user="re'pl", password=lambda: "it's")
+SOURCE = SourceServer(host="db", port=3306, user="re'pl", password=lambda: "it's")
 START = LogPosition.of("binlog.000007", 4711)
 
 
@@ -63,7 +63,7 @@ class Replica:
 
 
 @pytest.fixture
-def cloned(tmp_path: Path) -> Files:
+def cloned(tmp_path: Path) -> RecoveryFiles:
     """A clone of a backup that ends in the second file; the third its own server has begun, with a commit."""
     log = Log(tmp_path)
     log.commit(10)
@@ -73,10 +73,10 @@ def cloned(tmp_path: Path) -> Files:
     log.rotate()
     log.commit(30)
     held = replace(record(end), log_to=str(end))
-    return Files(record=held, where=log.copy("clone"), home=tmp_path, run=tmp_path, hide=())
+    return RecoveryFiles(record=held, where=log.copy("clone"), home=tmp_path, run=tmp_path, hide=())
 
 
-def following(flavor: str, files: Files, replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
+def following(flavor: str, files: RecoveryFiles, replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(0, 10_000, 7))
     monkeypatch.setattr(replicate.time, "monotonic", lambda: float(next(clock)))
     monkeypatch.setattr(replicate.time, "sleep", lambda _: None)
@@ -89,7 +89,7 @@ CONNECTING, UP = ("Connecting", "Yes", ""), ("Yes", "Yes", "")
 
 @pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
 def test_it_goes_on_behind_the_last_transaction_that_came_from_production(
-    cloned: Files, flavor: str, monkeypatch: pytest.MonkeyPatch
+    cloned: RecoveryFiles, flavor: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replica = Replica(flavor, CONNECTING, ("Yes", "No", ""), UP)
     following(flavor, cloned, replica, monkeypatch)
@@ -109,7 +109,7 @@ def test_it_goes_on_behind_the_last_transaction_that_came_from_production(
     ],
 )
 def test_a_clone_that_does_not_get_there_is_told_why(
-    cloned: Files, flavor: str, look: tuple[str, str, str], why: str, monkeypatch: pytest.MonkeyPatch
+    cloned: RecoveryFiles, flavor: str, look: tuple[str, str, str], why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(DatabaseError, match=f"cannot replicate production: {why}"):
         following(flavor, cloned, Replica(flavor, look), monkeypatch)

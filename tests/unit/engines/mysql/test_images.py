@@ -12,7 +12,7 @@ from zbackup.engines.mysql.recovery import images as module
 from zbackup.engines.mysql.recovery.images import images, of_rows
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import NotRecoverable
-from zbackup.model.recovery import Files
+from zbackup.model.recovery import RecoveryFiles
 
 ROWS = """\
 /*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=1*/;
@@ -74,7 +74,7 @@ class Tool:
         monkeypatch.setattr(module.programs, "find_program", find_program)
 
 
-def as_backup(files: Files) -> BackupFiles:
+def as_backup(files: RecoveryFiles) -> BackupFiles:
     return BackupFiles(files.record, files.where)
 
 

@@ -7,14 +7,14 @@ import pytest
 
 from tests.unit.engines.mysql.recovered import ALL, SERVING, Flavor, Story
 from tests.unit.engines.mysql.test_recovery_of_files import record
-from zbackup.config.recovery import Recovery as RecoveryTable
+from zbackup.config.recovery import RecoverySettings as RecoveryTable
 from zbackup.engines.mysql.plain_log.plain_log import PLAIN_LOG
 from zbackup.engines.mysql.recovery import recover, replay_mysql
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
 from zbackup.model.errors import Refused, VerificationFailed
-from zbackup.model.recovery import Checked, Files
+from zbackup.model.recovery import CheckedTables, RecoveryFiles
 from zbackup.model.relocation import Relocation
 
 
@@ -73,7 +73,7 @@ def test_a_clone_s_server_is_started_again_with_the_directories_it_needs(story: 
     assert story.server.did == ["make room", "serve"]
 
 
-def large(story: Story, monkeypatch: pytest.MonkeyPatch) -> Files:
+def large(story: Story, monkeypatch: pytest.MonkeyPatch) -> RecoveryFiles:
     """A log that does not fit where it would be copied, by one byte; its first file is not replayed."""
     story.rotate()
     story.begin()
@@ -103,7 +103,7 @@ def test_who_may_write_to_the_clone_of_the_log(
     given = fits or plain
     assert story.recovery.only_reads(base, BackupFiles(log.record, log.where)) is given
     story.recovery.recover(beside, log, ALL, SERVING, story.progress)
-    seen: Files = story.server.files
+    seen: RecoveryFiles = story.server.files
     assert (seen.beside, seen.hide) == (
         ((), ("/hidden", str(log.home))) if given else (beside.beside, ("/hidden",))
     )
@@ -119,7 +119,9 @@ def test_a_mariadb_never_sees_the_clone_of_the_log(tmp_path: Path, monkeypatch: 
 def test_what_is_damaged_is_found_by_a_server_that_only_we_use(
     story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recover, "check_tables", lambda connection, _: Checked(tables=len(connection.did)))
+    monkeypatch.setattr(
+        recover, "check_tables", lambda connection, _: CheckedTables(tables=len(connection.did))
+    )
     assert story.recovery.check_tables(story.base, story.progress).tables == 2
     assert story.server.did == ["make room", "start", "stop"]
     assert story.progress.phases == [("checking tables", story.base.record.called)]
@@ -180,6 +182,6 @@ def test_as_many_appliers_as_are_configured_or_as_are_best(
     monkeypatch.setattr("os.cpu_count", lambda: cpus)
     monkeypatch.setattr(MysqlRecovery, "_program", lambda *_: ("/usr/sbin/mysqld",))
     held = record(None, engine=flavor)
-    files = Files(record=held, where=Relocation(()), home=tmp_path, run=tmp_path, hide=())
+    files = RecoveryFiles(record=held, where=Relocation(()), home=tmp_path, run=tmp_path, hide=())
     made = MysqlRecovery(flavor=flavor, table=RecoveryTable(workers=configured))
     assert made._server(files).workers == workers

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.samples import PLAIN
 from zbackup.engines.mysql.clone.clone_server import CloneServer
 from zbackup.engines.mysql.clone.outside_directories import MOST, make_room, mentioned, shown, why_not
-from zbackup.model.recovery import Files
+from zbackup.model.recovery import RecoveryFiles
 from zbackup.model.relocation import Relocation
 
 
@@ -75,7 +75,7 @@ def test_what_a_server_needs_is_what_it_is_started_with(
     record = replace(PLAIN, server=server | keys)
     where = Relocation((("/data", str(tmp_path / "0")),))
     run = Path("/srv/run/r1")
-    files = Files(record=record, where=where, home=tmp_path / "home", run=run, hide=())
+    files = RecoveryFiles(record=record, where=where, home=tmp_path / "home", run=run, hide=())
     clone = CloneServer(flavor="mariadb", program=("/srv/bin/mariadbd",), files=files, memory=1, workers=1)
     wanted = ["/srv/bin", "/srv/keys", "/srv/more", "/srv/run", "/srv/run/r1/x", "/data/x", "/srv/good"]
     clone.make_room_outside([*wanted, str(base), str(base / "share"), str(given)])
@@ -109,7 +109,7 @@ def test_where_the_original_looks_for_tables_the_clone_finds_its_own(
     searched = "/data/own;/srv/far;/srv/far/./below/;relative;/usr/lib"
     record = replace(PLAIN, server={"innodb_directories": searched})
     where = Relocation((("/data", str(tmp_path / "0")),))
-    files = Files(record=record, where=where, home=tmp_path / "home", run=tmp_path / "run", hide=())
+    files = RecoveryFiles(record=record, where=where, home=tmp_path / "home", run=tmp_path / "run", hide=())
     clone = CloneServer(flavor="mysql", program=("/srv/bin/mysqld",), files=files, memory=1, workers=1)
     clone.make_room()
     clone.make_room_outside(["/srv/far/x"])

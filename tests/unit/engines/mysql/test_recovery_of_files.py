@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.engines.binlog.builder import Builder, at
 from tests.unit.samples import NOON, PLAIN
-from zbackup.config.recovery import Recovery as RecoveryTable
+from zbackup.config.recovery import RecoverySettings as RecoveryTable
 from zbackup.engines.mysql.binlog import events
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery.log_reader import MysqlLogReader
@@ -24,7 +24,7 @@ from zbackup.model.clock_reading import Reading
 from zbackup.model.errors import NotRecoverable, Refused, UsageError, VerificationFailed
 from zbackup.model.log_entry import LogFilter, LogRead, Lost
 from zbackup.model.record import Record
-from zbackup.model.recovery import Files, Reach
+from zbackup.model.recovery import Reach, RecoveryFiles
 from zbackup.model.relocation import Relocation
 from zbackup.model.target import Time, WholeLog
 from zbackup.model.transaction_name import FilePosition, parse_transaction
@@ -362,7 +362,7 @@ def test_a_server_on_a_backup_as_it_is_finds_its_log_too(
     monkeypatch.setattr(MysqlRecovery, "_server", lambda *_: Server())
     log = Log(tmp_path)
     log.commit(10)
-    base = Files(record=record(log.end()), where=log.copy("s"), home=tmp_path, run=tmp_path, hide=())
+    base = RecoveryFiles(record=record(log.end()), where=log.copy("s"), home=tmp_path, run=tmp_path, hide=())
     progress = SimpleNamespace(phase=lambda *_: None)
     with pytest.raises(ConnectionAbortedError):
         RECOVERY.open(base, None, cast(Any, progress))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zbackup.engines.mysql.production.tables import Column, Table
+from zbackup.engines.mysql.production.tables import Column, ServerTable
 from zbackup.features.undo.mysql.foreign_keys import (
     ACTING,
     Reference,
@@ -21,7 +21,7 @@ from zbackup.features.undo.mysql.foreign_keys import (
     trouble,
     troubled,
 )
-from zbackup.features.undo.mysql.net_change import Step
+from zbackup.features.undo.mysql.net_change import RowStep
 from zbackup.model.table_name import TableName
 
 NAMES = [TableName("s", f"t{n}") for n in range(2)]
@@ -33,8 +33,8 @@ Row = tuple[bytes | None, ...]
 ID, UP = (Column(name=name, type="int", data_type="int") for name in ("id", "up"))
 
 
-def _table(name: TableName) -> Table:
-    return Table(
+def _table(name: TableName) -> ServerTable:
+    return ServerTable(
         name=name, type="BASE TABLE", engine="InnoDB", rows=0, row_bytes=0,
         columns=(ID, UP), key=(ID,), index="PRIMARY",
     )  # fmt: skip
@@ -152,7 +152,7 @@ ACTIONS = st.lists(
 )  # fmt: skip
 
 
-def _steps(before: Database, after: Database) -> list[tuple[RowId, Step]]:
+def _steps(before: Database, after: Database) -> list[tuple[RowId, RowStep]]:
     """By keys alone: a row that got another is one that went and one that came, or a moved one where that is
     clear."""
     found = []
@@ -160,15 +160,15 @@ def _steps(before: Database, after: Database) -> list[tuple[RowId, Step]]:
         old, new = before.rows[name], after.rows[name]
         gone, come = [k for k in old if k not in new], [k for k in new if k not in old]
         if len(gone) == len(come) == 1:
-            found.append(Step(name, (come[0],), (gone[0],), old[gone[0]], new[come[0]]))
+            found.append(RowStep(name, (come[0],), (gone[0],), old[gone[0]], new[come[0]]))
             gone, come = [], []
-        found += [Step(name, (k,), (k,), old[k], None) for k in gone]
-        found += [Step(name, (k,), (k,), None, new[k]) for k in come]
-        found += [Step(name, (k,), (k,), old[k], new[k]) for k in old if k in new and old[k] != new[k]]
+        found += [RowStep(name, (k,), (k,), old[k], None) for k in gone]
+        found += [RowStep(name, (k,), (k,), None, new[k]) for k in come]
+        found += [RowStep(name, (k,), (k,), old[k], new[k]) for k in old if k in new and old[k] != new[k]]
     return [((s.table, tuple(int(k or 0) for k in s.key)), s) for s in found]
 
 
-def _referring(database: Database, step: Step) -> list[Referring]:
+def _referring(database: Database, step: RowStep) -> list[Referring]:
     return [
         Referring(
             reference=reference,
@@ -225,7 +225,7 @@ def test_nothing_of_others_is_touched(
     assert others <= done.all()
 
 
-def _taken(database: Database, step: Step) -> bool:
+def _taken(database: Database, step: RowStep) -> bool:
     trial = database.copy()
     key = step.key[0] or b""
     try:
@@ -243,9 +243,9 @@ def _taken(database: Database, step: Step) -> bool:
     return True
 
 
-def _step(before: Row | None, after: Row | None) -> Step:
+def _step(before: Row | None, after: Row | None) -> RowStep:
     key, was = ((row or ())[:1] for row in (after or before, before or after))
-    return Step(NAMES[0], key, was, before, after)
+    return RowStep(NAMES[0], key, was, before, after)
 
 
 def test_what_covers_a_row_is_what_leaves_nothing_of_it() -> None:

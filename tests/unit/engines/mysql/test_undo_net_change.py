@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.unit.examples import examples
 from zbackup.features.undo.mysql.changes import UNKNOWN, Change, Row
-from zbackup.features.undo.mysql.net_change import Key, NetChange, Step, in_turn
+from zbackup.features.undo.mysql.net_change import Key, NetChange, RowStep, in_turn
 from zbackup.features.undo.undoing import ImagesIncomplete
 from zbackup.model.table_name import TableName
 
@@ -91,7 +91,7 @@ def _logged(change: Change, image: str, *, bare: bool) -> Change:
     return Change(TABLE, before, after)
 
 
-def _require_known(step: Step, first: State, after: State) -> None:
+def _require_known(step: RowStep, first: State, after: State) -> None:
     """It holds whole rows, and the right ones."""
     assert step.before == first.get(_bytes(step.key_before[0]))
     assert step.after == after.get(_bytes(step.key[0]))
@@ -99,7 +99,7 @@ def _require_known(step: Step, first: State, after: State) -> None:
         assert _bytes(step.key[0]) not in first and _bytes(step.key_before[0]) not in after
 
 
-def _take_back(state: State, step: Step) -> None:
+def _take_back(state: State, step: RowStep) -> None:
     """As the writer does it: only where what is there is what the transaction left."""
     assert state.pop(_bytes(step.key[0]), None) == step.after
     if step.before is not None:

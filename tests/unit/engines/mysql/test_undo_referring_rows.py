@@ -5,9 +5,9 @@ from typing import Any, cast
 
 import pytest
 
-from zbackup.engines.mysql.production.tables import Column, ForeignKey, Table
+from zbackup.engines.mysql.production.tables import Column, ForeignKey, ServerTable
 from zbackup.features.undo.mysql.foreign_keys import orphaned
-from zbackup.features.undo.mysql.net_change import Step
+from zbackup.features.undo.mysql.net_change import RowStep
 from zbackup.features.undo.mysql.referring_rows import ReferringRows, RowsGiven, row_id
 from zbackup.features.undo.mysql.tables import Target
 from zbackup.model.table_name import TableName
@@ -17,16 +17,16 @@ PARENT, CHILD = TableName("s", "currency"), TableName("s", "price")
 
 def _target(name: TableName, *parents: ForeignKey) -> Target:
     code = Column(name="code", type="varchar(9)", data_type="varchar", charset="utf8mb4")
-    table = Table(
+    table = ServerTable(
         name=name, type="BASE TABLE", engine="InnoDB", rows=0, row_bytes=0,
         columns=(code,), key=(code,), index="PRIMARY",
     )  # fmt: skip
     return Target(table=table, key=(0,), parents=parents)
 
 
-def _back(name: TableName, code: str) -> Step:
+def _back(name: TableName, code: str) -> RowStep:
     row = (code.encode(),)
-    return Step(table=name, key=row, key_before=row, after=None, before=row)
+    return RowStep(table=name, key=row, key_before=row, after=None, before=row)
 
 
 @pytest.mark.parametrize(

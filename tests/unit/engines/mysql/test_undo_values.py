@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zbackup.engines.mysql.production.tables import Column, Table
+from zbackup.engines.mysql.production.tables import Column, ServerTable
 from zbackup.features.undo.mysql import reverse
 from zbackup.features.undo.mysql.changes import UNKNOWN
 from zbackup.features.undo.mysql.json_binary import UNTELLABLE, json_text
-from zbackup.features.undo.mysql.net_change import Step
+from zbackup.features.undo.mysql.net_change import RowStep
 from zbackup.features.undo.mysql.values import Logged, decimal_text, reader_of
 from zbackup.model.errors import Refused, VerificationFailed
 from zbackup.model.table_name import TableName
@@ -209,19 +209,19 @@ def test_statements_name_the_key_and_only_what_is_changed() -> None:
         column("timestamp", name="at"),
     )
     name = TableName("shop", "orders")
-    table = Table(
+    table = ServerTable(
         name=name, type="BASE TABLE", engine="InnoDB", rows=0, row_bytes=0,
         columns=(id_, state, at), key=(id_,), index="PRIMARY",
     )  # fmt: skip
     was, is_ = (b"1", b"open", b"2024-01-01 00:00:00"), (b"1", b"paid", b"2024-01-01 00:00:00")
     key = (b"1",)
-    assert reverse.statement(table, Step(name, key, key, was, is_)) == (
+    assert reverse.statement(table, RowStep(name, key, key, was, is_)) == (
         "UPDATE `shop`.`orders` SET `state` = 'open', `at` = '2024-01-01 00:00:00' WHERE `id` = 1"
     )
-    assert reverse.statement(table, Step(name, key, key, None, is_)) == (
+    assert reverse.statement(table, RowStep(name, key, key, None, is_)) == (
         "DELETE FROM `shop`.`orders` WHERE `id` = 1"
     )
-    assert reverse.statement(table, Step(name, key, key, was, None)) == (
+    assert reverse.statement(table, RowStep(name, key, key, was, None)) == (
         "INSERT INTO `shop`.`orders` (`id`, `state`, `at`) VALUES (1, 'open', '2024-01-01 00:00:00')"
     )
     assert [c.name for c in reverse.differing(table, was, is_)] == ["state"]

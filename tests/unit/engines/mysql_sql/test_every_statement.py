@@ -8,18 +8,18 @@ from hypothesis import strategies as st
 
 from tests.unit.engines.mysql_sql.hostile_names import NAMES, TEXTS
 from tests.unit.examples import examples
-from zbackup.engines.mysql.clone.accounts import Account, at_last, replacement
+from zbackup.engines.mysql.clone.accounts import TemporaryAccount, at_last, replacement
 from zbackup.engines.mysql.lock import restart_applier
 from zbackup.engines.mysql.production import statements
 from zbackup.engines.mysql.production.account import grants
-from zbackup.engines.mysql.production.tables import Column, Table
+from zbackup.engines.mysql.production.tables import Column, ServerTable
 from zbackup.engines.mysql.server import account
 from zbackup.engines.mysql.server.privileges import grant
 from zbackup.engines.mysql.server.status import Dialect
 from zbackup.engines.mysql.sql.lexer import string_value, tokens
 from zbackup.features.copyback.mysql import made_lines
 from zbackup.features.undo.mysql import reverse
-from zbackup.features.undo.mysql.net_change import Step
+from zbackup.features.undo.mysql.net_change import RowStep
 from zbackup.model.cloning import Login
 from zbackup.model.table_name import TableName
 
@@ -28,12 +28,12 @@ Given = Sequence[str]
 PLAIN: Given = ("schema", "table", "first", "second", "index", "value")
 
 
-def table(given: Given) -> Table:
+def table(given: Given) -> ServerTable:
     columns = tuple(
         Column(name=name, type="varchar(9)", data_type="varchar", charset="utf8mb4") for name in given[2:4]
     )
     number = Column(name=given[2] + "n", type="int", data_type="int")
-    return Table(
+    return ServerTable(
         name=TableName(*given[:2]),
         type="BASE TABLE",
         engine="InnoDB",
@@ -57,7 +57,7 @@ def undone(given: Given, kind: str) -> str:
     old, new = row(given), (given[5].encode() + b"x", b"y", b"7")
     before, after = {"insert": (old, None), "update": (old, new), "delete": (None, new)}[kind]
     name, at = TableName(*given[:2]), key(given)
-    step = Step(table=name, key_before=at, key=at, before=before, after=after)
+    step = RowStep(table=name, key_before=at, key=at, before=before, after=after)
     return reverse.statement(table(given), step)
 
 
@@ -81,7 +81,7 @@ MADE: dict[str, Callable[[Given], str | bytes]] = {
     "copies' account": lambda g: grants(f"{g[2]}@{g[3].replace('@', '')}h", g[0]),
     "privilege": lambda g: grant("SELECT", f"{g[2]}@{g[3].replace('@', '')}h"),
     "zbackup's account": lambda g: account.script("mysql", "zbackup", g[5]),
-    "a clone's own account": lambda g: Account(g[0], g[5]).creation(),
+    "a clone's own account": lambda g: TemporaryAccount(g[0], g[5]).creation(),
     "a clone's accounts, MySQL": lambda g: replacement("mysql", Login(g[0], g[5])),
     "a clone's accounts, MariaDB": lambda g: replacement("mariadb", Login(g[0], g[5])),
     "a clone's accounts at last": lambda g: "".join(at_last("mariadb", Login(g[0], g[5]))),

@@ -78,7 +78,7 @@ class GrowingFile:
         self.last = entry
 
     def is_full(self, entry: StoredEntry, newest: StoredEntry) -> bool:
-        """Tell whether this entry is to be in the next one; `newest` is the last that is known behind it."""
+        """Whether this entry is to be in the next one; `newest` is the last that is known behind it."""
         old = newest.position.seconds - self.begin.seconds >= MOST_FILE_S
         if old:
             old = entry.position.seconds - self.begin.seconds >= MOST_FILE_S
@@ -117,7 +117,7 @@ class GrowingFile:
 
 
 @dataclass(slots=True)
-class Files:
+class ArchiveFiles:
     """The files that entries are put into, the newest last. `last` is the entry that was added last."""
 
     server: str

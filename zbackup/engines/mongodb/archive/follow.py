@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import dropwhile
 from typing import Final
 
-from zbackup.engines.mongodb.archive.files import Files, GrowingFile
+from zbackup.engines.mongodb.archive.files import ArchiveFiles, GrowingFile
 from zbackup.engines.mongodb.oplog.stored import StoredEntry, documents
 from zbackup.engines.mongodb.optime import OPLOG, OpTime
 from zbackup.engines.mongodb.options import ConnectOptions
@@ -46,7 +46,6 @@ class MongoLogFollower:
         since: str,
         now: Callable[[], datetime],
     ) -> tuple[WrittenFile, ...]:
-        """See engines.base.LogFollower."""
         read = now()
         connection = self._connected()
         alone = _require_member(connection, live.record)
@@ -72,14 +71,12 @@ class MongoLogFollower:
         )
 
     def read(self, file: WrittenFile, begin: int, end: int) -> LogBytes:
-        """See engines.base.LogFollower."""
         try:
             return self._read[(file.number, file.name)].read(begin, end)
         except KeyError as gone:
             raise VerificationFailed(f"{file.name} was not read up to {end}: it is read again") from gone
 
     def forget(self) -> None:
-        """See engines.base.LogFollower."""
         connection, self._connection = self._connection, None
         self._read = {}
         if connection:
@@ -107,12 +104,12 @@ class _Scan:
     more: bool = False
     _entries: list[StoredEntry] = field(default_factory=list)
 
-    def files(self, since: str) -> Files:
+    def files(self, since: str) -> ArchiveFiles:
         """The files, with what is to be added to them."""
         if not self.archived:
             # From there on, if the oplog still has it; else all there is.
             self._ask(_recorded(since))
-            return self._filled(Files(self.server))
+            return self._filled(ArchiveFiles(self.server))
         newest = self.archived[-1]
         end = _end(newest)
         self._ask(end)
@@ -123,9 +120,9 @@ class _Scan:
             if len(self._entries) > 1 and _is_giant(self._entries[1]):
                 return self._behind_a_giant(newest)
             self.same[newest.file.number] = True
-            return self._filled(Files(self.server, [GrowingFile.of(newest)]))
+            return self._filled(ArchiveFiles(self.server, [GrowingFile.of(newest)]))
         if oplog_first(self.connection).at.ts > OpTime.of_position(end).ts:
-            return self._filled(Files(self.server, next_number=newest.file.number + 1))
+            return self._filled(ArchiveFiles(self.server, next_number=newest.file.number + 1))
         return self._after_rollback()
 
     def reached(self, read: datetime) -> datetime | None:
@@ -134,11 +131,11 @@ class _Scan:
             return min(self._entries[-1].wall, read)
         return self.archived[-1].complete_to if self.archived else None
 
-    def _unchanged(self, newest: ArchivedFile) -> Files:
+    def _unchanged(self, newest: ArchivedFile) -> ArchiveFiles:
         self.same[newest.file.number] = True
-        return Files(self.server, [GrowingFile.of(newest)])
+        return ArchiveFiles(self.server, [GrowingFile.of(newest)])
 
-    def _behind_a_giant(self, newest: ArchivedFile) -> Files:
+    def _behind_a_giant(self, newest: ArchivedFile) -> ArchiveFiles:
         """No append can hold it, and nobody can write it into another oplog: there is a gap."""
         rest = list(dropwhile(_is_giant, self._entries[1:]))
         while not rest and self.more:
@@ -150,9 +147,9 @@ class _Scan:
         if not rest:
             self.more = False
             return self._unchanged(newest)
-        return self._filled(Files(self.server, next_number=newest.file.number + 1))
+        return self._filled(ArchiveFiles(self.server, next_number=newest.file.number + 1))
 
-    def _after_rollback(self) -> Files:
+    def _after_rollback(self) -> ArchiveFiles:
         """Go on from the newest file that ends with an entry that is still there; or begin the newest one
         again whose first is."""
         first = oplog_first(self.connection).at.ts
@@ -171,9 +168,9 @@ class _Scan:
                 break
         return self._again(None, None, self.archived[0].file.number)
 
-    def _again(self, before: ArchivedFile | None, begin: OplogPosition | None, number: int) -> Files:
+    def _again(self, before: ArchivedFile | None, begin: OplogPosition | None, number: int) -> ArchiveFiles:
         self._ask(begin)
-        files = Files(self.server, next_number=number)
+        files = ArchiveFiles(self.server, next_number=number)
         if before is None:
             return self._filled(files)
         self.same[before.file.number] = True
@@ -181,7 +178,7 @@ class _Scan:
         filled.files.insert(0, GrowingFile.of(before))
         return filled
 
-    def _filled(self, files: Files) -> Files:
+    def _filled(self, files: ArchiveFiles) -> ArchiveFiles:
         for entry in self._entries:
             if _is_giant(entry):
                 if files.files:
@@ -224,7 +221,7 @@ def _end(known: ArchivedFile) -> OplogPosition:
 
 
 def _require_member(connection: Connection, record: Record) -> bool:
-    """Tell whether this is the only member of its set that votes. Raise NotRecoverable when the set is not
+    """Whether this is the only member of its set that votes. Raise NotRecoverable when the set is not
     the one that the backups are of."""
     config = connection.command({"replSetGetConfig": 1})["config"]
     identity = str(config.get("settings", {}).get("replicaSetId", ""))

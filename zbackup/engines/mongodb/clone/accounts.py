@@ -35,7 +35,7 @@ def replace_accounts(connection: Connection, login: Login) -> None:
 
 
 def _restricted(connection: Connection, user: str, database: str) -> dict[str, object]:
-    """Tell what changes of an account that may do more than a developer."""
+    """What changes of an account that may do more than a developer."""
     asked = {"usersInfo": {"user": user, "db": database}, "showPrivileges": True}
     (found,) = connection.command(asked)["users"]
     return {"roles": [DEVELOPER]} if developer.exceeds(found["inheritedPrivileges"]) else {}

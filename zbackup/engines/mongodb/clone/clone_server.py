@@ -19,7 +19,7 @@ from zbackup.engines.owner import owner_of
 from zbackup.engines.stall import STALL_S, ended_when_still
 from zbackup.model.errors import DatabaseError, Refused, UsageError, VerificationFailed
 from zbackup.model.record import Record
-from zbackup.model.recovery import Files, Serving
+from zbackup.model.recovery import RecoveryFiles, Serving
 from zbackup.proc import secure_files
 from zbackup.proc.detached import Confinement, Process, launch
 
@@ -37,7 +37,7 @@ class CloneServer:
     """The server program, and the files it is to work on."""
 
     program: tuple[str, ...]
-    files: Files
+    files: RecoveryFiles
     memory: int
     workers: int
     login: Login = "original"
@@ -51,12 +51,12 @@ class CloneServer:
 
     @property
     def asks_for_login(self) -> bool:
-        """Tell whether the server for its users does: if the original did, unless told otherwise."""
+        """Whether the server for its users does: if the original did, unless told otherwise."""
         return self.login != "never" and self.files.record.server.get("authorization") == "enabled"
 
     @property
     def ended_well(self) -> bool:
-        """Tell whether the last server on the files shut down in good order: only then it empties this
+        """Whether the last server on the files shut down in good order: only then it empties this
         file."""
         return secure_files.stat(self._data / "mongod.lock").st_size == 0
 
@@ -131,7 +131,7 @@ class CloneServer:
         return key
 
     def failure(self, what: str) -> DatabaseError:
-        """Tell what happened, with the server's own last words."""
+        """What happened, with the server's own last words."""
         said = error_log_tail(self.own.output)
         return DatabaseError(f"the temporary server {what}; the end of {self.own.output}:\n{said}")
 

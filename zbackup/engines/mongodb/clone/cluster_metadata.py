@@ -7,19 +7,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from zbackup.engines.mongodb.server.connection import Connection
-from zbackup.model.cluster import CONFIG, Addresses, Membership, require_same_sets
+from zbackup.model.cluster import CONFIG, Addresses, ClusterMembership, require_same_sets
 from zbackup.model.errors import VerificationFailed
 
 MOST_SHARDS = 10_000
 IDENTITY = "shardIdentity"
 
 
-def membership(connection: Connection, role: str) -> Membership:
-    """Tell of which cluster the files are, and on its config server which shards that has."""
+def membership(connection: Connection, role: str) -> ClusterMembership:
+    """Of which cluster the files are, and on its config server which shards that has."""
     if role != CONFIG:
-        return Membership(cluster=_id_in(connection, ("admin", "system.version"), {"_id": IDENTITY}))
+        return ClusterMembership(cluster=_id_in(connection, ("admin", "system.version"), {"_id": IDENTITY}))
     shards = tuple(sorted(_sets(connection).values()))
-    return Membership(cluster=_id_in(connection, ("config", "version"), {}), shards=shards)
+    return ClusterMembership(cluster=_id_in(connection, ("config", "version"), {}), shards=shards)
 
 
 def _id_in(connection: Connection, collection: tuple[str, str], wanted: Mapping[str, Any]) -> str:

@@ -73,7 +73,7 @@ def make_role(connection: Connection, databases: Iterable[str]) -> None:
 
 
 def exceeds(privileges: Iterable[Privilege]) -> bool:
-    """Tell whether one of them is more than a developer may have."""
+    """Whether one of them is more than a developer may have."""
     return any(_exceeds(p["resource"], frozenset(p["actions"])) for p in privileges)
 
 

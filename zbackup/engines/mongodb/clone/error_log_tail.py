@@ -38,7 +38,7 @@ def error_log_tail(output: Path) -> str:
 
 
 def stable_checkpoint(output: Path, since: int) -> Timestamp | None:
-    """Tell where the recovery of the start that wrote from the byte `since` on began: what the tables then
+    """Where the recovery of the start that wrote from the byte `since` on began: what the tables then
     held.
 
     None without such a point.

@@ -29,7 +29,7 @@ def find_program(configured: Sequence[str] | None, recorded: str, version: str) 
 
 
 def version_of(program: Sequence[str]) -> str:
-    """Tell what the program says its version is. Raise Refused if it says nothing of the kind."""
+    """What the program says its version is. Raise Refused if it says nothing of the kind."""
     try:
         said = said_version(program, "--version")
     except CommandFailed as failure:
@@ -41,5 +41,5 @@ def version_of(program: Sequence[str]) -> str:
 
 
 def series(version: str) -> str:
-    """Tell what must agree for files to be opened as they are: 6.0.27 -> 6.0."""
+    """What must agree for files to be opened as they are: 6.0.27 -> 6.0."""
     return ".".join(version.split(".")[:2])

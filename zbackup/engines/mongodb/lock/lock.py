@@ -107,7 +107,7 @@ class TakenLock:
 
     @property
     def is_over(self) -> bool:
-        """Tell whether the ceiling is reached; the watchdog reaches it a moment later."""
+        """Whether the ceiling is reached; the watchdog reaches it a moment later."""
         return self.left() <= 0
 
     def left(self) -> float:

@@ -40,6 +40,6 @@ def release_when_it_comes(connection: Connection) -> None:
 
 
 def _is_waiting(connection: Connection) -> bool:
-    """Tell whether somebody's fsyncLock waits to be granted: the server lists the thread that will hold
+    """Whether somebody's fsyncLock waits to be granted: the server lists the thread that will hold
     it."""
     return bool(operations(connection, {"desc": "fsyncLockWorker"})["inprog"])

@@ -48,7 +48,7 @@ class WatchOrder:
 
     @classmethod
     def from_line(cls, line: str) -> "WatchOrder":
-        """Tell what to_line wrote."""
+        """What to_line wrote."""
         said = json.loads(line)
         password, uri = said["password"], said["uri"]
         return cls(

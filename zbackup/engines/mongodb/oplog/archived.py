@@ -43,7 +43,6 @@ class ArchivedOplog:
     identity: tuple[str, str]
 
     def find(self, wanted: Mapping[str, Any], *, backwards: bool = False) -> Entry | None:
-        """See oplog.Oplog."""
         if not backwards:
             found = next(self._entries(wanted), None)
             return decoded(found.data) if found else None
@@ -56,12 +55,10 @@ class ArchivedOplog:
         return None
 
     def raw(self, wanted: Mapping[str, Any]) -> Iterator[bytes]:
-        """See oplog.Oplog."""
         for entry in self._entries(wanted):
             yield entry.data
 
     def count(self, wanted: Mapping[str, Any]) -> int:
-        """See oplog.Oplog."""
         return sum(1 for _ in self._entries(wanted))
 
     def sure(self) -> Timestamp | None:
@@ -74,11 +71,10 @@ class ArchivedOplog:
         return size, size
 
     def replica_set(self) -> tuple[str, str]:
-        """See oplog.Oplog."""
         return self.identity
 
     def contains(self, position: OpTime) -> bool:
-        """Tell whether the entry at that position is inside."""
+        """Whether the entry at that position is inside."""
         found = self.find({"ts": {"$gte": position.ts, "$lte": position.ts}})
         return found is not None and OpTime.of(found) == position
 
@@ -144,7 +140,7 @@ def _put_in(
 ) -> tuple[OplogPosition, OplogPosition]:
     writing = _Writing(directory, wanted, progress, sum(each.size for each in added))
     for index, file in enumerate(added):
-        reading = _Reading(file)
+        reading = _FileReading(file)
         try:
             writing.add(file, reading)
         except VerificationFailed as wrong:
@@ -160,7 +156,7 @@ def _put_in(
 
 
 @dataclass(slots=True)
-class _Reading:
+class _FileReading:
     """A file's bytes, and whether it was reading them that failed."""
 
     file: AddedFile

@@ -71,7 +71,7 @@ def holes(base: Mapping[Timestamp, bytes], log: Mapping[Timestamp, bytes]) -> tu
 
 
 def needed_bytes(stored: int, span: tuple[datetime, datetime], since: datetime) -> int:
-    """Tell how large an oplog would have to be to reach back to `since`, written at the pace seen. Pure.
+    """How large an oplog would have to be to reach back to `since`, written at the pace seen. Pure.
 
     It holds `stored` bytes, written in the time of `span`.
     """

@@ -30,7 +30,7 @@ def span_of(record: Record) -> LogSpan | None:
 
 
 def is_same_log(older: Record, newer: Record) -> bool:
-    """Tell whether nothing of the older oplog was rolled back before the newer one was held: see terms."""
+    """Whether nothing of the older oplog was rolled back before the newer one was held: see terms."""
     one, other = _end(older), recorded_optime(newer)
     same_set = older.server.get("set_id", "") == newer.server.get("set_id", "")
     return bool(same_set and one and other and covers(other, _optimes(newer, "oplog_terms"), one))

@@ -133,6 +133,6 @@ def drift(point: StopPoint, stop: Stop) -> str:
 
 
 def _written(log: Oplog, position: Timestamp, at: datetime) -> bool:
-    """Tell whether the entry there, if the log still has it, was written at the target or later."""
+    """Whether the entry there, if the log still has it, was written at the target or later."""
     entry = oplog.at(log, position)
     return entry is not None and wall_time(entry) >= at

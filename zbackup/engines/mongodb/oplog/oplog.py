@@ -49,7 +49,7 @@ class Oplog(Protocol):
         """Up to where there are no holes; None when that is the very end."""
 
     def size(self) -> tuple[int, int]:
-        """Tell how many bytes it holds, and how many it may hold."""
+        """How many bytes it holds, and how many it may hold."""
 
     def replica_set(self) -> tuple[str, str]:
         """Name and id of the replica set it belongs to; ("", "") for a server that was in none."""
@@ -62,35 +62,29 @@ class ServerOplog:
     connection: Connection
 
     def find(self, wanted: Mapping[str, Any], *, backwards: bool = False) -> Entry | None:
-        """See Oplog."""
         # A position is found at once; what else is asked for may take a walk through all of it.
         limit = None if "wall" in wanted else ANSWER_LIMIT_S
         found = self.connection.find(OPLOG, wanted, fields=FIELDS, backwards=backwards, limit_s=limit)
         return found[0] if found else None
 
     def raw(self, wanted: Mapping[str, Any]) -> Iterator[bytes]:
-        """See Oplog."""
         for batch in self.connection.raw_batches(OPLOG, wanted):
             yield from documents(batch)
 
     def count(self, wanted: Mapping[str, Any]) -> int:
-        """See Oplog."""
         asked = {"count": OPLOG[1], "query": dict(wanted)}
         return int(self.connection.run(OPLOG[0], asked, limit_s=INSERT_LIMIT_S)["n"])
 
     def sure(self) -> Timestamp | None:
-        """See Oplog."""
         found = self.connection.find(TRUNCATE_AFTER, {"_id": TRUNCATE_ID})
         point: Timestamp | None = found[0].get(TRUNCATE_ID) if found else None
         return point if point and point.time else None
 
     def size(self) -> tuple[int, int]:
-        """See Oplog."""
         said = self.connection.run(OPLOG[0], {"collStats": OPLOG[1]})
         return int(said["size"]), int(said["maxSize"])
 
     def replica_set(self) -> tuple[str, str]:
-        """See Oplog."""
         found = self.connection.find(("local", "system.replset"), {})
         if not found:
             return "", ""
@@ -136,7 +130,7 @@ def last_behind(log: Oplog, skipped: Entry, moment: datetime, upto: Timestamp) -
 
 
 def count_behind(log: Oplog, skipped: Entry, target: datetime) -> int:
-    """Tell how many entries behind the first one left out carry an earlier time than the target all the
+    """How many entries behind the first one left out carry an earlier time than the target all the
     same."""
     return log.count({"ts": {"$gt": skipped["ts"]}, "wall": {"$lt": target}})
 

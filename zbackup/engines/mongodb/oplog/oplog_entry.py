@@ -14,7 +14,7 @@ _WORDS = {"i": "insert into", "u": "update of", "d": "delete from", "n": "no ope
 
 
 def wall_time(entry: Mapping[str, Any]) -> datetime:
-    """Tell when an entry was written, in UTC, by the clock of the primary that wrote it: whole
+    """When an entry was written, in UTC, by the clock of the primary that wrote it: whole
     milliseconds."""
     wall: datetime = entry["wall"]
     return wall.astimezone(UTC)
@@ -27,7 +27,7 @@ def transaction(entry: Mapping[str, Any]) -> Transaction:
 
 
 def describe(entry: Mapping[str, Any]) -> str:
-    """Tell what an entry does, such as "insert into shop.orders" or "drop of shop.orders"."""
+    """What an entry does, such as "insert into shop.orders" or "drop of shop.orders"."""
     operation, namespace = str(entry.get("op", "")), str(entry.get("ns", ""))
     if operation != "c":
         return f"{_WORDS.get(operation, operation)} {namespace}".strip()

@@ -34,7 +34,7 @@ SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PreparedStep:
     """An entry's effect on a transaction in two phases: prepare it; commit it, at `commit`; or abort it."""
 
     at: Timestamp
@@ -52,7 +52,7 @@ class Decided:
     open: tuple[Timestamp, ...]
 
 
-def decide(steps: Iterable[Step], stop: Timestamp) -> Decided:
+def decide(steps: Iterable[PreparedStep], stop: Timestamp) -> Decided:
     """Decide all that is prepared before `stop` and neither committed nor aborted there. Pure.
 
     `steps` are in the order of the log, and may go on behind `stop`. Committed at `stop` or later is as good
@@ -72,7 +72,7 @@ def decide(steps: Iterable[Step], stop: Timestamp) -> Decided:
     return Decided(commits=tuple(commits), open=tuple(sorted(prepared.values())))
 
 
-def steps(entries: Iterable[dict[str, Any]]) -> Iterator[Step]:
+def steps(entries: Iterable[dict[str, Any]]) -> Iterator[PreparedStep]:
     """Read oplog entries with the FIELDS. A commit in one phase is no entry of its own. Pure.
 
     Raise VerificationFailed for an entry that mongod does not write.
@@ -85,7 +85,7 @@ def steps(entries: Iterable[dict[str, Any]]) -> Iterator[Step]:
             commit = content.get("commitTimestamp") if "commitTransaction" in content else None
         except (AttributeError, KeyError, TypeError, ValueError) as strange:
             raise VerificationFailed(f"an entry of the oplog is of no transaction: {strange!r}") from strange
-        yield Step(entry["ts"], key, prepares=bool(content.get("prepare")), commit=commit)
+        yield PreparedStep(entry["ts"], key, prepares=bool(content.get("prepare")), commit=commit)
 
 
 def committed_behind(

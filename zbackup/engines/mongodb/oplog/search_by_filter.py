@@ -96,7 +96,7 @@ def _lost(log: Oplog, wanted: LogFilter, name: str) -> list[LogRead]:
 
 
 def entries(documents: Iterator[bytes], pending: Pending | None = None) -> Iterator[LogEntry]:
-    """Tell what each entry did, but for those that do nothing; parts of a transaction together. Pure."""
+    """What each entry did, but for those that do nothing; parts of a transaction together. Pure."""
     pending = {} if pending is None else pending
     for document in documents:
         if (found := _entry(RawBSONDocument(document), len(document), pending)) is not None:
@@ -104,7 +104,7 @@ def entries(documents: Iterator[bytes], pending: Pending | None = None) -> Itera
 
 
 def _question(wanted: LogFilter, end: OpTime) -> dict[str, Any]:
-    """Tell what the server is asked, so that it sends no more of its oplog than may be wanted."""
+    """What the server is asked, so that it sends no more of its oplog than may be wanted."""
     within: dict[str, Any] = {"$lte": end.ts}
     if wanted.after:
         within["$gt"] = OpTime.parse(wanted.after).ts
@@ -174,7 +174,7 @@ def _session(entry: Mapping[str, Any]) -> tuple[bytes, int]:
 
 
 def _command(command: str, argument: Any, content: Mapping[str, Any], namespace: str) -> Tables:
-    """Tell what a command does to which collections."""
+    """What a command does to which collections."""
     database = namespace.removesuffix(".$cmd")
     if command == "dropDatabase":
         return {f"{database}.*": set(_DROP)}

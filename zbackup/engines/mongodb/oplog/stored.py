@@ -39,7 +39,7 @@ class StoredEntry:
 
     @property
     def wall(self) -> datetime:
-        """Tell when it was written, by the clock of the primary that wrote it."""
+        """When it was written, by the clock of the primary that wrote it."""
         return self._read()[1]
 
     def _read(self) -> tuple[OplogPosition, datetime]:

@@ -119,7 +119,7 @@ def require_deletes(connection: Connection, databases: Sequence[str]) -> None:
 
 
 def allowed(granted: Sequence[Mapping[str, Any]], database: str, actions: frozenset[str] = ACTIONS) -> bool:
-    """Tell whether privileges as connectionStatus lists them cover what a copy does in a database; "" is
+    """Whether privileges as connectionStatus lists them cover what a copy does in a database; "" is
     any."""
     permitted: set[str] = set()
     for one in granted:

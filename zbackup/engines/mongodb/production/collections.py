@@ -36,7 +36,7 @@ class Collection:
 
     @property
     def in_order(self) -> bool:
-        """Tell whether it can be walked by _id, so that a beginning of it is known to be one."""
+        """Whether it can be walked by _id, so that a beginning of it is known to be one."""
         return self.type == "collection" and not (
             self.options.get("capped") or self.options.get("clusteredIndex")
         )
@@ -135,7 +135,7 @@ def key(document: Mapping[str, Any]) -> bytes:
 
 
 def has_empty_timestamp(document: RawBSONDocument) -> bool:
-    """Tell whether an insert would store something else: into an empty Timestamp outside of _id and of
+    """Whether an insert would store something else: into an empty Timestamp outside of _id and of
     embedded documents the server writes its own time (MongoDB manual, "BSON Types", "Timestamps")."""
     return bool(EMPTY_TIMESTAMP.search(document.raw)) and any(
         name != "_id" and isinstance(value, Timestamp) and not (value.time or value.inc)

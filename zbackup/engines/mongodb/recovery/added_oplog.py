@@ -17,7 +17,7 @@ from zbackup.model.log_entry import LogFilter
 from zbackup.model.oplog_position import OplogPosition
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
-from zbackup.model.recovery import Files
+from zbackup.model.recovery import RecoveryFiles
 
 
 def add_oplog(files: BackupFiles, added: Sequence[AddedFile], progress: Progress) -> LogSpan:
@@ -31,14 +31,14 @@ def add_oplog(files: BackupFiles, added: Sequence[AddedFile], progress: Progress
     return LogSpan(max(str(begin), record.log_from, key=position_of), str(end))
 
 
-def archived_of(files: Files | BackupFiles) -> ArchivedOplog:
+def archived_of(files: RecoveryFiles | BackupFiles) -> ArchivedOplog:
     """The oplog that was added to these files."""
     record, where = files.record, files.where
     identity = record.server.get("replica_set", ""), record.server.get("set_id", "")
     return archived_oplog(where.path(record.fact("dbpath")), identity)
 
 
-def reached_by(files: Files) -> datetime:
+def reached_by(files: RecoveryFiles) -> datetime:
     """Up to when there may be right times in it: it ends later than the backup was taken."""
     record = files.record
     if record.complete_to and record.complete_to > record.taken:
@@ -47,7 +47,7 @@ def reached_by(files: Files) -> datetime:
 
 
 def reaches_back(archived: ArchivedOplog, record: Record, wanted: LogFilter) -> bool:
-    """Tell whether all that is wanted is behind its beginning, so that nothing else has to be read."""
+    """Whether all that is wanted is behind its beginning, so that nothing else has to be read."""
     begin = OpTime.of(first(archived))
     own = record.server.get("oplog_first", "")
     return any(text and position_of(text) >= position_of(str(begin)) for text in (wanted.after, own))

@@ -18,7 +18,6 @@ from zbackup.model.record import Record
 
 
 def require_openable(record: Record) -> None:
-    """See engines.base.Recovery.check_openable."""
     if torn := [b for b in record.blockers if not b.startswith(OF_LOG_ALONE)]:
         raise Refused(f"the backup of {utc_text(record.taken)} cannot be opened: {'; '.join(torn)}")
 
@@ -68,7 +67,7 @@ def _recorded(record: Record, name: str) -> OpTime | None:
 
 
 def checkpoint(opened: Temporary) -> Timestamp:
-    """Tell where the base's tables are. Raise NotRecoverable when they are nowhere."""
+    """Where the base's tables are. Raise NotRecoverable when they are nowhere."""
     begin = opened.recovered_from
     if begin is None:
         raise NotRecoverable(

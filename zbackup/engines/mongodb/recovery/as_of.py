@@ -49,7 +49,7 @@ def reach(record: Record, created: datetime) -> Reach:
 
 
 def was_still(record: Record) -> bool:
-    """Tell whether nobody wrote when the snapshot was taken, so that its oplog has no holes.
+    """Whether nobody wrote when the snapshot was taken, so that its oplog has no holes.
 
     A server that takes writes notes up to where its oplog has none, but not while it is locked: then what is
     behind that position is complete as well. A secondary's stops where it says.
@@ -58,7 +58,7 @@ def was_still(record: Record) -> bool:
 
 
 def _locked(record: Record) -> bool:
-    """Tell whether the lock was there to the end.
+    """Whether the lock was there to the end.
 
     How long it was held is written down once it was seen to have lasted: a zfs command that hangs goes on
     when zbackup is killed, and the lock is gone before its snapshot is there.

@@ -35,7 +35,6 @@ class MongoLogReader:
         return reach(record, created)
 
     def log_span(self, record: Record, where: Relocation, since: Record | None = None) -> LogSpan | None:
-        """See engines.base.LogReader."""
         return span_of(record)
 
     def live_log(self, newest: BackupFiles, live: Relocation) -> LogSpan | None:
@@ -57,7 +56,6 @@ class MongoLogReader:
         return JOURNAL_LAG.total_seconds()
 
     def is_same_log(self, older: BackupFiles, newer: BackupFiles) -> bool:
-        """See engines.base.LogReader."""
         return is_same_log(older.record, newer.record)
 
     def effective_target(self, target: datetime) -> datetime:

@@ -13,7 +13,7 @@ from zbackup.model.errors import Refused
 from zbackup.model.log import ClusterTime
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.record import ARCHIVED
-from zbackup.model.recovery import Files
+from zbackup.model.recovery import RecoveryFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,10 +24,9 @@ class MongoLogSearch:
     connect: ConnectOptions | None = None
 
     def live(self, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
-        """See engines.log_search.ServerSearch."""
         return live_history(self._reached(), wanted)
 
-    def on_clone(self, files: Files, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
+    def on_clone(self, files: RecoveryFiles, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
         """See engines.log_search.ServerSearch. Archived entries that were added to a clone take no server."""
         server, name = self.recovery.server_on(files), files.record.called
         archived = archived_of(files) if ARCHIVED in files.record.server else None
@@ -43,8 +42,7 @@ class MongoLogSearch:
         if archived and not wanted.backwards:
             yield from search(archived, added, name, pending=pending)
 
-    def images(self, at: ClusterTime, files: Files | None = None) -> Iterator[str]:
-        """See engines.log_search.ServerSearch."""
+    def images(self, at: ClusterTime, files: RecoveryFiles | None = None) -> Iterator[str]:
         if files is None:
             yield from live_operations(self._reached(), at)
             return

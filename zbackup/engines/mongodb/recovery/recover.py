@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from bson.timestamp import Timestamp
 
-from zbackup.config.recovery import Recovery as RecoveryTable
+from zbackup.config.recovery import RecoverySettings as RecoveryTable
 from zbackup.engines.mongodb.clone.clone_server import CloneServer, Temporary, require_key, require_private
 from zbackup.engines.mongodb.clone.cluster_metadata import membership, rewrite
 from zbackup.engines.mongodb.clone.program import find_program
@@ -48,7 +48,7 @@ from zbackup.model.log import ClusterTime, LogSpan, Transaction
 from zbackup.model.progress import Progress
 from zbackup.model.proof import ProofSubject, Sight
 from zbackup.model.record import ARCHIVED, Record
-from zbackup.model.recovery import Checked, Entrance, Files, Recovered, ReplayRange, Serving
+from zbackup.model.recovery import CheckedTables, Entrance, Recovered, RecoveryFiles, ReplayRange, Serving
 from zbackup.model.target import Stop, time_of
 from zbackup.proc.programs import require_elsewhere
 
@@ -83,7 +83,6 @@ class MongoRecovery:
 
     @property
     def memory(self) -> int:
-        """See engines.base.Recovery."""
         return self.table.memory
 
     # looking
@@ -98,7 +97,6 @@ class MongoRecovery:
         return self._program(record)[0]
 
     def check_openable(self, record: Record) -> None:
-        """See engines.base.Recovery."""
         require_openable(record)
 
     def check_serving(self, record: Record, serving: Serving) -> None:
@@ -116,7 +114,7 @@ class MongoRecovery:
             0
         ]
 
-    def only_reads(self, base: Files, log: BackupFiles) -> bool:
+    def only_reads(self, base: RecoveryFiles, log: BackupFiles) -> bool:
         """A mongod reads an oplog, and writes to do so."""
         return False
 
@@ -124,8 +122,8 @@ class MongoRecovery:
 
     def recover(
         self,
-        base: Files,
-        log: Files,
+        base: RecoveryFiles,
+        log: RecoveryFiles,
         stop: Stop,
         serving: Serving | None,
         progress: Progress,
@@ -173,7 +171,7 @@ class MongoRecovery:
 
     def step_on(
         self,
-        files: Files,
+        files: RecoveryFiles,
         home: Path,
         log: Record,
         following: Transaction,
@@ -183,8 +181,7 @@ class MongoRecovery:
         """See engines.base.Recovery. Not needed: an entry shows what it does to a collection, see sight."""
         raise Refused("the next entry of the oplog does not name the collection by its UUID")
 
-    def open(self, base: Files, serving: Serving | None, progress: Progress) -> Recovered:
-        """See engines.base.Recovery."""
+    def open(self, base: RecoveryFiles, serving: Serving | None, progress: Progress) -> Recovered:
         server = self.server_on(base)
         progress.phase("opening the backup", base.record.called)
         server.make_room()
@@ -203,15 +200,12 @@ class MongoRecovery:
         )
 
     def add_log(self, files: BackupFiles, added: Sequence[AddedFile], progress: Progress) -> LogSpan:
-        """See engines.base.Recovery."""
         return add_oplog(files, added, progress)
 
     def contains(self, files: BackupFiles, position: str) -> bool:
-        """See model.added_log.ContainsPositions."""
         return archived_of(files).contains(OpTime.parse(position))
 
-    def check_tables(self, files: Files, progress: Progress) -> Checked:
-        """See engines.base.Recovery."""
+    def check_tables(self, files: RecoveryFiles, progress: Progress) -> CheckedTables:
         server = self.server_on(files)
         server.make_room()
         progress.phase("checking collections", files.record.called)
@@ -219,8 +213,7 @@ class MongoRecovery:
             return validate_collections(opened.connection, progress)
 
     @contextmanager
-    def entered(self, files: Files, progress: Progress) -> Iterator[Entrance]:
-        """See engines.base.Recovery."""
+    def entered(self, files: RecoveryFiles, progress: Progress) -> Iterator[Entrance]:
         server = self.server_on(files)
         server.make_room()
         progress.phase("starting the clone's server", "for zbackup alone")
@@ -231,18 +224,17 @@ class MongoRecovery:
                 socket=login.socket, user=login.user, password=login.password() if login.password else ""
             )
 
-    def adopt(self, files: Files, adoption: Adoption, progress: Progress) -> None:
-        """See engines.base.Recovery."""
+    def adopt(self, files: RecoveryFiles, adoption: Adoption, progress: Progress) -> None:
         adopt(self.server_on(files), adoption, progress)
 
-    def serve(self, files: Files, serving: Serving) -> None:
+    def serve(self, files: RecoveryFiles, serving: Serving) -> None:
         """Start the server of a finished clone again."""
         server = self.server_on(files)
         server.make_room()
         server.serve(serving).close()
 
     def connection(self, run: Path, port: int, user: str = "") -> tuple[str, str]:
-        """Tell how to reach a clone's server: its socket's path, and a command line for people."""
+        """How to reach a clone's server: its socket's path, and a command line for people."""
         path = str(OwnPaths(home=run, run=run).socket)
         host = f"127.0.0.1:{port}" if port else quote(path, safe="")
         login = ("--username", user, "--authenticationDatabase", "admin") if user else ()
@@ -252,7 +244,7 @@ class MongoRecovery:
         found = find_program(self.table.server, record.server.get("mongod", ""), record.server_version)
         return require_elsewhere(found, [mountpoint for _, mountpoint in record.members])
 
-    def server_on(self, files: Files) -> CloneServer:
+    def server_on(self, files: RecoveryFiles) -> CloneServer:
         """The mongod of a clone's files, which this does not start."""
         return CloneServer(
             program=self._program(files.record),
@@ -279,7 +271,7 @@ def _merge_by_servers(server: CloneServer, source: CloneServer, stop: Stop, prog
     return merged
 
 
-def _merge_archived(server: CloneServer, log: Files, stop: Stop, progress: Progress) -> Merged:
+def _merge_archived(server: CloneServer, log: RecoveryFiles, stop: Stop, progress: Progress) -> Merged:
     """Merge with archived oplog, which takes no server to be read."""
     with server.temporary("open") as opened:
         _ = opened.connection

@@ -5,7 +5,7 @@ from typing import Any
 
 from zbackup.engines.mongodb.server.connection import Connection
 from zbackup.model.progress import Progress
-from zbackup.model.recovery import Checked
+from zbackup.model.recovery import CheckedTables
 
 # A collection is read as a whole, with all of its indexes: the drill's own limit is what ends that.
 VALIDATE_LIMIT_S = 7 * 86_400.0
@@ -14,7 +14,7 @@ VALIDATE_LIMIT_S = 7 * 86_400.0
 OWN = ("local",)
 
 
-def validate_collections(connection: Connection, progress: Progress) -> Checked:
+def validate_collections(connection: Connection, progress: Progress) -> CheckedTables:
     """`validate` of every collection of all databases but the server's own."""
     found = [(d, c) for d in _databases(connection) if d not in OWN for c in _collections(connection, d)]
     damaged = []
@@ -24,11 +24,11 @@ def validate_collections(connection: Connection, progress: Progress) -> Checked:
         if why := complaint(said):
             damaged.append(f"{database}.{collection}: {why}")
     progress.advance(len(found), len(found), "collections")
-    return Checked(tables=len(found), damaged=tuple(damaged))
+    return CheckedTables(tables=len(found), damaged=tuple(damaged))
 
 
 def complaint(said: dict[str, Any]) -> str:
-    """Tell what `validate` found wrong with a collection; "" for nothing."""
+    """What `validate` found wrong with a collection; "" for nothing."""
     if said.get("valid"):
         return ""
     return "; ".join(str(error) for error in said.get("errors", ())) or "it is not valid"

@@ -15,7 +15,7 @@ DATABASE = "admin"
 
 
 def exists(connection: Connection, user: str) -> bool:
-    """Tell whether there is such an account. Raise PrivilegeMissing when we may not see that."""
+    """Whether there is such an account. Raise PrivilegeMissing when we may not see that."""
     return bool(connection.run(DATABASE, {"usersInfo": user})["users"])
 
 
@@ -33,7 +33,7 @@ def create(connection: Connection, user: str, password: str) -> None:
 
 
 def writes(connection: Connection) -> bool:
-    """Tell whether accounts can be made here: on a secondary they come from the primary."""
+    """Whether accounts can be made here: on a secondary they come from the primary."""
     return bool(connection.command({"hello": 1}).get("isWritablePrimary"))
 
 

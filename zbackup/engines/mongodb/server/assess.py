@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from zbackup.engines.mongodb.server.status import Status
+from zbackup.engines.mongodb.server.status import MongoStatus
 from zbackup.model.errors import Refused
 from zbackup.model.record import LockKind
 from zbackup.model.server import LockChoice, ServerFacts
@@ -22,7 +22,7 @@ NO_OPLOG = (
 )
 
 
-def blockers(status: Status) -> tuple[str, ...]:
+def blockers(status: MongoStatus) -> tuple[str, ...]:
     """Return why no moment could be recovered from a snapshot of this server; () when nothing is in the
     way."""
     member = status.membership
@@ -40,8 +40,8 @@ def blockers(status: Status) -> tuple[str, ...]:
     return tuple(reason for reason, holds in reasons.items() if holds)
 
 
-def warnings(status: Status) -> tuple[str, ...]:
-    """Tell what the operator should know."""
+def warnings(status: MongoStatus) -> tuple[str, ...]:
+    """What the operator should know."""
     member = status.membership
     reasons = {
         "writeConcernMajorityJournalDefault is false: writes are acknowledged before they are in the "
@@ -57,7 +57,7 @@ def warnings(status: Status) -> tuple[str, ...]:
 
 
 def journaled(options: Mapping[str, Any]) -> bool:
-    """Tell whether writes go to a journal; since 6.1 they always do (MongoDB manual, "Journaling")."""
+    """Whether writes go to a journal; since 6.1 they always do (MongoDB manual, "Journaling")."""
     journal = options.get("storage", {}).get("journal", {})
     return bool(journal.get("enabled", True))
 
@@ -88,7 +88,7 @@ def choose(wanted: LockKind | str, facts: ServerFacts) -> LockChoice:
     raise Refused(f"mongod has no lock {wanted}: use fsync, none or auto")
 
 
-def needs_lock(status: Status) -> str:
+def needs_lock(status: MongoStatus) -> str:
     """Return why an unlocked snapshot would not be exact; "" when it is."""
     if not journaled(status.options):
         return "the journal is off, so the files alone are as of the last checkpoint"

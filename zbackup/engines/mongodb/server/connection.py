@@ -317,7 +317,7 @@ def connect(options: ConnectOptions) -> Connection:
 
 
 def is_deserted(address: tuple[str, int | None]) -> bool:
-    """Tell whether the kernel says that nobody listens there, at a socket where the port is None. No answer,
+    """Whether the kernel says that nobody listens there, at a socket where the port is None. No answer,
     or a file that is gone, is no proof."""
     host, port = address
     try:

@@ -25,13 +25,13 @@ DEPTH = 3
 
 
 def dbpath(options: Mapping[str, Any], pid: int) -> Path:
-    """Tell where the server keeps its data, without symbolic links. A relative path is from its directory."""
+    """Where the server keeps its data, without symbolic links. A relative path is from its directory."""
     named = Path(str(options.get("storage", {}).get("dbPath", DEFAULT_DBPATH)))
     return Path(os.path.realpath(f"/proc/{pid}/cwd/{named}" if not named.is_absolute() else named))
 
 
 def works_there(data: Path, pid: int) -> bool:
-    """Tell whether the files are those of the server that answered, which says it has this process id.
+    """Whether the files are those of the server that answered, which says it has this process id.
 
     A tunnel or a moved address may lead to a mongod elsewhere that uses the same path. A server keeps its
     number in mongod.lock; that it may not be read says nothing.

@@ -6,9 +6,9 @@ from zbackup.engines.mongodb.server import assess
 from zbackup.engines.mongodb.server.connection import Connection
 from zbackup.engines.mongodb.server.directories import data_paths, dbpath, works_there
 from zbackup.engines.mongodb.server.server_facts import recorded
-from zbackup.engines.mongodb.server.status import Status, status
+from zbackup.engines.mongodb.server.status import MongoStatus, status
 from zbackup.model.errors import Refused
-from zbackup.model.server import Oplog, ServerFacts
+from zbackup.model.server import OplogFacts, ServerFacts
 
 HOUR_S = 3600.0
 
@@ -39,12 +39,12 @@ def inspect(connection: Connection) -> ServerFacts:
     )
 
 
-def _oplog(found: Status, data: Path) -> Oplog | None:
+def _oplog(found: MongoStatus, data: Path) -> OplogFacts | None:
     member, end = found.membership, found.end
     if member is None or end is None:
         return None
     kept = found.options.get("storage", {}).get("oplogMinRetentionHours") or 0
-    return Oplog(
+    return OplogFacts(
         used=member.oplog_used,
         most=member.oplog_bytes,
         span_s=(end.wall - member.first.wall).total_seconds(),
@@ -53,7 +53,7 @@ def _oplog(found: Status, data: Path) -> Oplog | None:
     )
 
 
-def _require_here(connection: Connection, status: Status, data: Path) -> None:
+def _require_here(connection: Connection, status: MongoStatus, data: Path) -> None:
     if not works_there(data, status.pid):
         raise Refused(
             f"the server at {connection.where} (process {status.pid}) does not use {data} of this "
@@ -61,7 +61,7 @@ def _require_here(connection: Connection, status: Status, data: Path) -> None:
         )
 
 
-def identity(status: Status, data: Path) -> str:
-    """Tell what tells this server's log from all others: all members of a replica set keep the same one."""
+def identity(status: MongoStatus, data: Path) -> str:
+    """What tells this server's log from all others: all members of a replica set keep the same one."""
     member = status.membership
     return f"replica set {member.name} {member.set_id}" if member else f"standalone at {data}"

@@ -78,7 +78,7 @@ def grant(lacking: Sequence[tuple[Mapping[str, Any], str]]) -> str:
 
 
 def advice(doing: str) -> str:
-    """Tell what to grant for a command that was refused; "" if it cannot be told."""
+    """What to grant for a command that was refused; "" if it cannot be told."""
     if doing.startswith("reading local.oplog.rs"):
         return ": " + grant([(OPLOG, "find")])
     action = _ACTION_OF.get(doing, doing)

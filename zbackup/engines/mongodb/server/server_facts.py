@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from zbackup.engines.mongodb.optime import OplogEntry
-from zbackup.engines.mongodb.server.status import Membership, OplogEnd, Status
+from zbackup.engines.mongodb.server.status import MongoStatus, OplogEnd, SetMembership
 
 # Parts of the settings that say nothing about the files; some hold names of secrets' places.
 NOT_OF_FILES = ("net", "processManagement", "systemLog", "auditLog")
@@ -40,7 +40,7 @@ OF_MEMBERS = ("bindIp", "ipv6", "tls")
 MASK = "<password>"
 
 
-def recorded(status: Status, data: Path) -> dict[str, str]:
+def recorded(status: MongoStatus, data: Path) -> dict[str, str]:
     """The facts above that are known before the server is locked."""
     options = {key: value for key, value in status.options.items() if key not in NOT_OF_FILES}
     net = {key: _masked(value) for key, value in status.options.get("net", {}).items() if key in OF_MEMBERS}
@@ -74,13 +74,13 @@ def _masked(value: Any) -> Any:
 
 
 def end_under_lock(end: OplogEnd | None, durable: datetime | None = None) -> dict[str, str]:
-    """Tell what is known when the server is locked: Record.position is the position of the same end."""
+    """What is known when the server is locked: Record.position is the position of the same end."""
     facts = {"oplog_wall": _time(end.wall)} if end else {}
     return facts | ({"oplog_durable_wall": _time(durable)} if durable else {})
 
 
 def end_after_snapshot(end: OplogEnd | None) -> dict[str, str]:
-    """Tell what is known when an unlocked snapshot is there: nothing after this end is inside."""
+    """What is known when an unlocked snapshot is there: nothing after this end is inside."""
     return {"oplog_after": str(end.at), "oplog_after_wall": _time(end.wall)} if end else {}
 
 
@@ -90,13 +90,13 @@ def first_in_snapshot(first: OplogEntry | None) -> dict[str, str]:
 
 
 def asks_for_login(options: Mapping[str, Any]) -> bool:
-    """Tell whether access control is on: said outright, or implied by how members know each other."""
+    """Whether access control is on: said outright, or implied by how members know each other."""
     security = options.get("security", {})
     implied = "keyFile" in security or security.get("clusterAuthMode", "keyFile") != "keyFile"
     return bool(security.get("authorization") == "enabled" or implied)
 
 
-def _of_member(member: Membership) -> dict[str, str]:
+def _of_member(member: SetMembership) -> dict[str, str]:
     facts = {
         "replica_set": member.name,
         "set_id": member.set_id,

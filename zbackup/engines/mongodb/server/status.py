@@ -28,7 +28,7 @@ class OplogEnd:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Membership:
+class SetMembership:
     """The membership of a server in its replica set. `set_id` tells sets of the same name apart.
 
     `stable` is the checkpoint that crash recovery would begin from, None when there is none yet. `first` is
@@ -51,7 +51,7 @@ class Membership:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+class MongoStatus:
     """One look at a server; `membership` is None for one that runs alone.
 
     `flags` are the names of the options on its command line, without values.
@@ -63,12 +63,12 @@ class Status:
     options: Mapping[str, Any] = field(hash=False)
     engine: str
     encrypted: bool
-    membership: Membership | None
+    membership: SetMembership | None
     end: OplogEnd | None
     flags: tuple[str, ...] = ()
 
 
-def status(connection: Connection) -> Status:
+def status(connection: Connection) -> MongoStatus:
     """Look at a server. Raise DatabaseError when it is no mongod, or one that holds no data yet."""
     hello = connection.command({"hello": 1})
     _require_mongod(hello, connection.where)
@@ -78,7 +78,7 @@ def status(connection: Connection) -> Status:
     options = connection.command({"getCmdLineOpts": 1})
     end = oplog_end(connection) if hello.get("setName") else None
     member = _membership(connection, hello, end) if end else None
-    return Status(
+    return MongoStatus(
         version=str(server["version"]),
         fcv=str(fcv["featureCompatibilityVersion"]["version"]),
         pid=int(server["pid"]),
@@ -121,7 +121,7 @@ def oplog_first(connection: Connection) -> OplogEntry:
 
 
 def durable_wall(connection: Connection) -> datetime | None:
-    """Tell when the newest entry was written that is in the journal on disk, with all before it; None: not
+    """When the newest entry was written that is in the journal on disk, with all before it; None: not
     told.
 
     MongoDB manual, "replSetGetStatus" (optimes.lastDurableWallTime): there are no holes up to it.
@@ -131,12 +131,12 @@ def durable_wall(connection: Connection) -> datetime | None:
 
 
 def is_locked(connection: Connection) -> bool:
-    """Tell whether anybody's fsyncLock holds the server now."""
+    """Whether anybody's fsyncLock holds the server now."""
     return bool(operations(connection, {"desc": "fsyncLockWorker"}).get("fsyncLock"))
 
 
 def stillness(connection: Connection) -> str:
-    """Tell what does not change while one and the same fsyncLock is held, and is changed by any write."""
+    """What does not change while one and the same fsyncLock is held, and is changed by any write."""
     server = connection.command({"serverStatus": 1, "locks": 0, "tcmalloc": 0})
     if server.get("repl"):
         return str(oplog_end(connection).at)
@@ -168,7 +168,7 @@ def _no_oplog(connection: Connection) -> DatabaseError:
     return DatabaseError(f"the oplog of {connection.where} is empty: is the member still being built?")
 
 
-def _membership(connection: Connection, hello: Document, end: OplogEnd) -> Membership:
+def _membership(connection: Connection, hello: Document, end: OplogEnd) -> SetMembership:
     state = connection.command({"replSetGetStatus": 1})
     config = connection.command({"replSetGetConfig": 1})["config"]
     me: Document = next((m for m in config["members"] if m["host"] == hello.get("me")), {})
@@ -176,7 +176,7 @@ def _membership(connection: Connection, hello: Document, end: OplogEnd) -> Membe
     first = oplog_first(connection)
     size = connection.run(OPLOG[0], {"collStats": OPLOG[1]})
     stable = state.get("lastStableRecoveryTimestamp")
-    return Membership(
+    return SetMembership(
         name=str(state["set"]),
         set_id=str(config.get("settings", {}).get("replicaSetId", "")),
         state=str(own.get("stateStr", state["myState"])),

@@ -53,7 +53,7 @@ def begin_of_term(first: OpTime, upper: OpTime, from_there_on: FromThereOn) -> T
 
 
 def covers(last: OpTime, ends: Iterable[OpTime], wanted: OpTime) -> bool:
-    """Tell whether the oplog that ends at `last`, with terms that end so before, holds or held the entry.
+    """Whether the oplog that ends at `last`, with terms that end so before, holds or held the entry.
 
     Pure.
     """

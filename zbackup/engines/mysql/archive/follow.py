@@ -56,7 +56,6 @@ class MysqlLogFollower:
         since: str,
         now: Callable[[], datetime],
     ) -> tuple[WrittenFile, ...]:
-        """See engines.base.LogFollower."""
         # What was acknowledged before is in the files that are listed, or in older ones.
         read = now()
         require_current(self.plain, live)
@@ -85,7 +84,6 @@ class MysqlLogFollower:
         return tuple(_compared(found, archived))
 
     def read(self, file: WrittenFile, begin: int, end: int) -> LogBytes:
-        """See engines.base.LogFollower."""
         # What the file ends with is read with what is appended, so that both are of one file.
         before = max(0, min(begin, end - TAIL))
         with secure_files.open_regular(file.path) as opened_file:
@@ -97,7 +95,6 @@ class MysqlLogFollower:
         return LogBytes(data[begin - before :], tail_hash(data))
 
     def forget(self) -> None:
-        """See engines.base.LogFollower."""
         self._known.clear()
 
     def _scan_file(
@@ -224,7 +221,7 @@ def _in_front_of_gap(
 
 
 def _goes_on(files: Sequence[Path], last: ArchivedFile) -> bool:
-    """Tell whether there is a whole transaction more than was archived."""
+    """Whether there is a whole transaction more than was archived."""
     if len(files) > 1:
         return True
     with opened_live(files[0]) as scanner:
@@ -232,7 +229,7 @@ def _goes_on(files: Sequence[Path], last: ArchivedFile) -> bool:
 
 
 def _has(record: Record, number: int, *, whole: bool = True) -> bool:
-    """Tell whether, by its record, a backup holds that file; `whole`: and the one behind it."""
+    """Whether, by its record, a backup holds that file; `whole`: and the one behind it."""
     try:
         first, last = (LogPosition.parse(each).sequence for each in (record.log_from, record.log_to))
     except ValueError:
@@ -241,7 +238,7 @@ def _has(record: Record, number: int, *, whole: bool = True) -> bool:
 
 
 def _is_finished(files: dict[int, Path], number: int, following: Path) -> bool:
-    """Tell whether the snapshot has all of this file, and it is of the log that goes on in `following`.
+    """Whether the snapshot has all of this file, and it is of the log that goes on in `following`.
 
     It has the next one too, which is the one that follows: then both were there at once.
     """
@@ -309,7 +306,7 @@ def _identity(file: IO[bytes]) -> tuple[int, int]:
 
 
 def _is_still(path: Path, identity: tuple[int, int]) -> bool:
-    """Tell whether nothing else has taken the file's place while it was looked at."""
+    """Whether nothing else has taken the file's place while it was looked at."""
     found = secure_files.stat(path)
     return (found.st_dev, found.st_ino) == identity
 

@@ -31,7 +31,7 @@ ROWS_COMPRESSED: Final = {166: 23, 167: 24, 168: 25, 169: 30, 170: 31, 171: 32}
 
 
 def hides_text(data: Buffer, begin: int, end: int) -> bool:
-    """Tell whether a transaction of MariaDB has compressed statements: their headers begin with these bytes,
+    """Whether a transaction of MariaDB has compressed statements: their headers begin with these bytes,
     the type and the server's id."""
     return data.find(COMPRESSED_TEXT + data[begin + 5 : begin + 9], begin, end) >= 0
 
@@ -64,7 +64,7 @@ def uncompressed_size(body: bytes) -> int:
 
 
 def _payload_header(body: bytes) -> tuple[int, int]:
-    """Tell how it is compressed, and where the compressed bytes begin."""
+    """How it is compressed, and where the compressed bytes begin."""
     compression, at = _ZSTD, 0
     while True:
         field, at = _number(body, at)
@@ -155,7 +155,7 @@ def record_size(record: bytes) -> int:
 
 
 def uncompress(record: bytes, most: int = LARGEST) -> bytes:
-    """Tell what a compressed record of MariaDB holds, its first `most` bytes.
+    """What a compressed record of MariaDB holds, its first `most` bytes.
 
     Raise ValueError where damaged.
     """

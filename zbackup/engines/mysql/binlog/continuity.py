@@ -22,7 +22,7 @@ _SHOWN: Final = 3
 
 
 def break_between(one: Path, following: Path) -> str:
-    """Tell why `following` does not go on where `one` ends, "" where it does, or where nobody can tell.
+    """Why `following` does not go on where `one` ends, "" where it does, or where nobody can tell.
 
     Raise BinlogDamaged for what cannot be read.
     """

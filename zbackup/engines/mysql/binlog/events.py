@@ -101,7 +101,7 @@ Live = Buffer | Pieces
 """The same, or read while its server may cut the file short."""
 
 
-class Dialect(Enum):
+class LogDialect(Enum):
     MYSQL = "MySQL"
     MARIADB = "MariaDB"
 
@@ -110,7 +110,7 @@ class Dialect(Enum):
 class Format:
     """The facts that a file's format description event states about all its other events."""
 
-    dialect: Dialect
+    dialect: LogDialect
     server_version: str
     checksum: bool
 
@@ -139,7 +139,7 @@ _CHUNK: Final = 1 << 20
 
 
 def all_match(data: Live, at: int, end: int) -> bool:
-    """Tell whether the events between two offsets fill that, each with the CRC32 of its bytes at its end."""
+    """Whether the events between two offsets fill that, each with the CRC32 of its bytes at its end."""
     size_at, crc32, least = _SIZE.unpack_from, zlib.crc32, HEADER_SIZE + CHECKSUM_SIZE
     if isinstance(data, Pieces):
         return False
@@ -157,7 +157,7 @@ def all_match(data: Live, at: int, end: int) -> bool:
 
 
 def checksum_matches(data: Live, start: int, end: int) -> bool:
-    """Tell whether the last four bytes of the event in data[start:end] are the CRC32 of the others.
+    """Whether the last four bytes of the event in data[start:end] are the CRC32 of the others.
 
     The in-use flag of a format description is set and cleared without a new checksum, so the server leaves
     it out, and so does this.
@@ -175,7 +175,7 @@ def checksum_matches(data: Live, start: int, end: int) -> bool:
 
 
 def is_of_old_server(event: bytes) -> bool:
-    """Tell whether a file's first event is of a server before MySQL 5.6.2 or MariaDB 5.3, without checksum.
+    """Whether a file's first event is of a server before MySQL 5.6.2 or MariaDB 5.3, without checksum.
 
     MySQL before 5.0 began its files with another event (START_EVENT_V3, in format 1 with a shorter header).
     """
@@ -207,14 +207,14 @@ def parse_format(event: bytes) -> Format:
     if (binlog_version, header_size) != (_VERSION_4, HEADER_SIZE):
         raise ValueError(f"binlog version {binlog_version} with {header_size} byte headers")
     return Format(
-        dialect=Dialect.MARIADB if types >= _TYPES_ONLY_MARIADB_HAS else Dialect.MYSQL,
+        dialect=LogDialect.MARIADB if types >= _TYPES_ONLY_MARIADB_HAS else LogDialect.MYSQL,
         server_version=name.rstrip(b"\0").decode("ascii", "replace"),
         checksum=event[-CHECKSUM_SIZE - 1] == _CRC32,
     )
 
 
 def query_text(data: Live, start: int, end: int, limit: int = 64) -> bytes:
-    """Tell how the statement in the query event at `start` begins; `end` is where its checksum begins."""
+    """How the statement in the query event at `start` begins; `end` is where its checksum begins."""
     fixed = start + HEADER_SIZE
     database, status = _QUERY.unpack(data[fixed : fixed + _QUERY.size])
     text = start + HEADER_SIZE + _QUERY_FIXED + status + database + 1
@@ -222,6 +222,6 @@ def query_text(data: Live, start: int, end: int, limit: int = 64) -> bytes:
 
 
 def text_at(body: bytes) -> int:
-    """Tell where the statement begins in the body of a query event (without its header)."""
+    """Where the statement begins in the body of a query event (without its header)."""
     database, status = _QUERY.unpack_from(body)
     return int(_QUERY_FIXED + status + database + 1)

@@ -79,7 +79,7 @@ def find_gtid(gtid: Gtid, files: Sequence[Path]) -> tuple[list[LoggedTransaction
 
 
 def _is_named_in(scanner: Scanner, gtid: Gtid) -> bool:
-    """Tell whether the bytes of MariaDB's GTID event are in the file: its number and domain come together.
+    """Whether the bytes of MariaDB's GTID event are in the file: its number and domain come together.
 
     That is found some ten times faster than the transactions are.
     """
@@ -103,7 +103,7 @@ def _candidates(gtid: Gtid, files: Sequence[Path], heads: Sequence[Earlier | Non
 
 
 def earlier(path: Path) -> Earlier | None:
-    """Tell what was in the log before the file, by its beginning.
+    """What was in the log before the file, by its beginning.
 
     None where that cannot be told: a crash cut the file off too early, or it is damaged or too old, which
     matters only if the file has to be read. Raise BinlogEncrypted.

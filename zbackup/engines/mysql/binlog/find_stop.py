@@ -143,7 +143,7 @@ def _limit(path: Path, end: LogPosition | None) -> int | None:
 
 
 def _before(spans: Iterator[Span], offset: int | None) -> tuple[int, Span | None, Span | None]:
-    """Tell how many begin before `offset` (None: all do); the last of them; the first that does not."""
+    """How many begin before `offset` (None: all do); the last of them; the first that does not."""
     count = 0
     last: Span | None = None
     for span in spans:

@@ -74,7 +74,7 @@ class SeenStops:
                 self._seen.pop(path, None)
 
     def known(self, path: Path, data: Buffer, begin: int) -> _Seen:
-        """Tell what is known of the file from `begin` on."""
+        """What is known of the file from `begin` on."""
         head = data[: _FLAGS[0]] + data[_FLAGS[1] : _HEAD]
         seen = self._seen.get(path)
         if seen is None or seen.head != head or begin < seen.since or seen.searched > len(data):

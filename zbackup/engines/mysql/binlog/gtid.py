@@ -69,7 +69,7 @@ def read_opening(kind: int, event: bytes) -> Opening:
 
 
 def only_tries(event: bytes) -> bool:
-    """Tell whether a GTID event of MariaDB opens an ALTER TABLE that has only begun, or was rolled back.
+    """Whether a GTID event of MariaDB opens an ALTER TABLE that has only begun, or was rolled back.
 
     With binlog_alter_two_phase the statement is logged when it begins and again when it ends, by COMMIT ALTER
     or ROLLBACK ALTER with the number of the former (log_event.h, Gtid_log_event, flags_extra).

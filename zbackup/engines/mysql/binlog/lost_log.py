@@ -32,7 +32,7 @@ Commit times do not tell that: one of a clock that was set ahead would hide what
 def lost_before(
     files: Sequence[Path], number: int, wanted: LogFilter, after: LogPosition | None, complete: Complete
 ) -> list[LogRead]:
-    """Tell what is lost in front of this one of the files; of the first, behind `wanted.follows`.
+    """What is lost in front of this one of the files; of the first, behind `wanted.follows`.
 
     Nothing where all of that is from before what is wanted, or from after it.
     """
@@ -49,7 +49,7 @@ def lost_before(
 
 
 def goes_on_at(last: Path, end: str) -> str:
-    """Tell where a log goes on behind its `last` file, of which `end` was recorded as the end: in the next
+    """Where a log goes on behind its `last` file, of which `end` was recorded as the end: in the next
     one if its server has ended that file."""
     if not _is_ended(last):
         return end
@@ -58,13 +58,13 @@ def goes_on_at(last: Path, end: str) -> str:
 
 
 def is_too_old(following: Path, wanted: LogFilter) -> bool:
-    """Tell whether all that is in front of this file is from before what is wanted."""
+    """Whether all that is in front of this file is from before what is wanted."""
     left = _begun(following)
     return bool(wanted.since and left and left < wanted.since - MARGIN)
 
 
 def _is_too_late(file: Path, wanted: LogFilter, complete: Complete) -> bool:
-    """Tell whether all that is behind what is here of a file is from after what is wanted."""
+    """Whether all that is behind what is here of a file is from after what is wanted."""
     if wanted.until is None:
         return False
     reached, left = complete.get(file), _begun(file)
@@ -95,7 +95,7 @@ def _lost_between(before: Path, path: Path, reached: datetime | None) -> list[Lo
 
 
 def _is_whole(before: Path, path: Path) -> bool:
-    """Tell whether nothing was written to a file any more behind what is here of it: it lies where the next
+    """Whether nothing was written to a file any more behind what is here of it: it lies where the next
     one does, which its server begins afterwards, or it says so itself."""
     return before.parent == path.parent or secure_files.exists(before.parent / path.name) or _is_ended(before)
 

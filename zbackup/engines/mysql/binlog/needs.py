@@ -40,7 +40,7 @@ class Need:
 
 
 def needs_of(statement: Statement, *, substitutes: bool) -> tuple[Need, ...]:
-    """Tell what it needs. `substitutes`: where an engine is not there, the server takes its own default."""
+    """What it needs. `substitutes`: where an engine is not there, the server takes its own default."""
     if statement.verb not in ("CREATE", "ALTER", "GRANT"):
         return ()
     tokens, words = statement.tokens, statement.words

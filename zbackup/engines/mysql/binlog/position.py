@@ -60,7 +60,7 @@ def described(transaction: LoggedTransaction | None) -> Transaction | None:
 
 
 def recorded_position(record: Record) -> LogPosition | None:
-    """Tell where the binlog ended by the backup's record; None when that is not known.
+    """Where the binlog ended by the backup's record; None when that is not known.
 
     Raise VerificationFailed when the record cannot be understood.
     """

@@ -84,7 +84,6 @@ class QueryStatus:
             return getincrementaldecoder(self.codec or "utf-8")("replace").decode(said, final=not cut)
 
     def read(self, text: str, schema: str, *, mysql: bool, cut: bool = False) -> Statement:
-        """See read_statement."""
         return read_statement(
             text,
             schema,

@@ -45,14 +45,14 @@ def transactions(
 
 
 def last_in_file(path: Path, *, start: int = FIRST_EVENT, end: int | None = None) -> LoggedTransaction | None:
-    """Tell what transactions() gives last, found faster."""
+    """What transactions() gives last, found faster."""
     with opened(path, end) as scanner:
         last = deque(scanner.spans(start), maxlen=1)
         return describe(path, scanner, last[0]) if last else None
 
 
 def begun(path: Path) -> datetime | None:
-    """Tell when the server began the file, in whole seconds: the time of its first event.
+    """When the server began the file, in whole seconds: the time of its first event.
 
     None if it has none.
     """

@@ -47,7 +47,7 @@ def file_head(scanner: Scanner, server: str) -> str:
 
 
 def head_to_compare(path: Path, upto: int) -> int:
-    """Tell how many bytes at a file's beginning another has to have, to be the same file up to there."""
+    """How many bytes at a file's beginning another has to have, to be the same file up to there."""
     return min(max(upto, _head_end(path)), HEAD)
 
 

@@ -21,9 +21,9 @@ from zbackup.engines.mysql.binlog.events import (
     XA_PREPARE,
     XID,
     Buffer,
-    Dialect,
     Format,
     Live,
+    LogDialect,
 )
 from zbackup.engines.mysql.binlog.gtid import read_gtid, read_opening
 from zbackup.engines.mysql.binlog.read_in_pieces import Pieces
@@ -125,12 +125,12 @@ class Scanner:
 
     @property
     def is_mariadb(self) -> bool:
-        """Tell whether MariaDB wrote the file."""
-        return self.format is not None and self.format.dialect is Dialect.MARIADB
+        """Whether MariaDB wrote the file."""
+        return self.format is not None and self.format.dialect is LogDialect.MARIADB
 
     @property
     def trailer(self) -> int:
-        """Tell how many bytes of each event are its checksum."""
+        """How many bytes of each event are its checksum."""
         return self._trailer
 
     @property
@@ -142,7 +142,7 @@ class Scanner:
 
     @property
     def size(self) -> int:
-        """Tell how long the file was when it was opened."""
+        """How long the file was when it was opened."""
         return len(self._data)
 
     def beginning(self, end: int) -> bytes:
@@ -155,7 +155,7 @@ class Scanner:
         return self._reached
 
     def torn(self, start: int) -> tuple[bool, int | None]:
-        """Tell whether the file ends within an event or a transaction, and when that says it was committed.
+        """Whether the file ends within an event or a transaction, and when that says it was committed.
 
         Asked when `spans` have come to their end, of the same `start`. None where not even the first event of
         a transaction is there.
@@ -254,7 +254,7 @@ class Scanner:
         return (start, end, committed) if end is not None and end <= self._limit else None
 
     def _walk(self, position: int, standalone: bool | None) -> int | None:
-        """Tell where the group ends whose events follow at `position`, None if it does not end before the
+        """Where the group ends whose events follow at `position`, None if it does not end before the
         limit.
 
         MariaDB says in the GTID event whether one statement follows or a group with an end of its own. MySQL
@@ -297,7 +297,7 @@ class Scanner:
         return text in _END_STATEMENTS or text.startswith(_END_XA)
 
     def _text(self, position: int, kind: int, end: int) -> bytes:
-        """Tell how the statement in the event starts, b"" if it is no query event."""
+        """How the statement in the event starts, b"" if it is no query event."""
         return events.query_text(self._data, position, end - self._trailer) if kind == QUERY else b""
 
     def _between(self, position: int, kind: int, size: int) -> None:
@@ -322,7 +322,7 @@ class Scanner:
             raise self.damaged(position, f"event of type {kind} where a transaction should start")
 
     def whole(self, start: int, end: int) -> bool:
-        """Tell whether every event of a transaction is sound; False if the file's unfinished end lies
+        """Whether every event of a transaction is sound; False if the file's unfinished end lies
         in it."""
         if end <= self._limit and self._all_match(start, end):
             return True
@@ -337,7 +337,7 @@ class Scanner:
         return True
 
     def _all_match(self, start: int, end: int) -> bool:
-        """Tell whether each event has a checksum, and the right one. That of the first was proven before."""
+        """Whether each event has a checksum, and the right one. That of the first was proven before."""
         second = start + self._shape(start)[1]
         return bool(self._trailer) and second > start and events.all_match(self._data, second, end)
 
@@ -378,7 +378,7 @@ class Scanner:
         return self._data[start : start + size - self._trailer]
 
     def damaged(self, position: int, what: str) -> BinlogDamaged:
-        """Tell what to raise when something is wrong at an offset."""
+        """What to raise when something is wrong at an offset."""
 
         return BinlogDamaged(f"{self._name} is damaged at offset {position}: {what}")
 

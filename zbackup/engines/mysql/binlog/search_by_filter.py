@@ -107,7 +107,7 @@ def _search_spans(
     since = microseconds(wanted.since) if wanted.since else 0
     until = microseconds(wanted.until) if wanted.until else 1 << 63
     may_matter = _Suspicion(scanner, wanted).raised
-    is_wanted = _Wanted(wanted).is_wanted
+    is_wanted = _WantedTables(wanted).is_wanted
     next_told = start
     for span in scanner.spans(start):
         begin, end, committed = span
@@ -133,7 +133,7 @@ def _open_before(
     return temporary.before(*where, thread)
 
 
-class _Wanted:
+class _WantedTables:
     """The decision whether a transaction's tables are wanted, asked once of each table and what is done to
     it."""
 

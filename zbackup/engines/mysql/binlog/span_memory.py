@@ -26,7 +26,7 @@ EACH_FILE: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TransactionRun:
     """All transactions that begin at `since` or behind it, up to the last of them that is here."""
 
     since: int
@@ -38,7 +38,7 @@ class Run:
         return self.numbers[-2] if self.numbers else self.since
 
     def tells_of(self, start: int) -> bool:
-        """Tell whether `start` was seen to be a position between transactions: whoever reads from within one
+        """Whether `start` was seen to be a position between transactions: whoever reads from within one
         has to find out."""
         first, numbers = self._first(start), self.numbers
         begins = 3 * first < len(numbers) and numbers[3 * first] == start
@@ -53,9 +53,9 @@ class Run:
     def _first(self, start: int) -> int:
         return bisect_left(range(len(self.numbers) // 3), start, key=lambda at: self.numbers[3 * at])
 
-    def and_then(self, more: "array[int]") -> "Run":
+    def and_then(self, more: "array[int]") -> "TransactionRun":
         """The same with what follows it."""
-        return Run(self.since, self.numbers + more)
+        return TransactionRun(self.since, self.numbers + more)
 
 
 class SpanMemory:
@@ -63,23 +63,23 @@ class SpanMemory:
 
     def __init__(self, room: int = ROOM) -> None:
         self._room = room
-        self._runs: OrderedDict[Identity, Run] = OrderedDict()
+        self._runs: OrderedDict[Identity, TransactionRun] = OrderedDict()
         self._lock = Lock()
 
-    def from_(self, file: Identity, start: int) -> Run:
+    def from_(self, file: Identity, start: int) -> TransactionRun:
         """Return what is known of a file from `start` on; an empty run when that is nothing."""
         with self._lock:
             run = self._runs.get(file)
             if run is None or not run.tells_of(start):
-                return Run(start)
+                return TransactionRun(start)
             self._runs.move_to_end(file)
             return run
 
-    def left(self, run: Run) -> int:
+    def left(self, run: TransactionRun) -> int:
         """Return how many numbers more of the run's file can be remembered, if all others are forgotten."""
         return 3 * (self._room - EACH_FILE) - len(run.numbers)
 
-    def keep(self, file: Identity, run: Run) -> None:
+    def keep(self, file: Identity, run: TransactionRun) -> None:
         """Remember the run, unless more is known. What was asked for longest ago is forgotten for it."""
         with self._lock:
             before = self._runs.get(file)

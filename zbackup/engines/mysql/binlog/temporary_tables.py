@@ -69,7 +69,7 @@ def _folded(name: str) -> str:
 
 
 def hides(statement: Statement) -> bool:
-    """Tell whether a statement that is logged as of one thread alone may mean temporary tables by its names.
+    """Whether a statement that is logged as of one thread alone may mean temporary tables by its names.
 
     A server takes a temporary table out of a DROP TABLE, and logs it as DROP TEMPORARY TABLE. RENAME TABLE of
     temporary tables, which MySQL has not, is not marked as of one thread (MariaDB 11.8.9).
@@ -205,7 +205,7 @@ class OpenTables:
         self._read_to = LogPosition.of(path.name, FIRST_EVENT)
 
     def _knows(self, path: Path) -> bool:
-        """Tell whether it is known what was open at the beginning of a file."""
+        """Whether it is known what was open at the beginning of a file."""
         return path in self._beginnings or _is_first(path)
 
     def _read(self, path: Path, start: LogPosition, end: LogPosition | None) -> None:
@@ -217,7 +217,7 @@ class OpenTables:
 
 
 def _is_first(file: Path) -> bool:
-    """Tell whether the server was started with this file, as far as it can be read."""
+    """Whether the server was started with this file, as far as it can be read."""
     with suppress(OSError, ZbackupError):
         return _begins_with_server(file)
     return False
@@ -300,14 +300,14 @@ def _foreign_statements(
 
 
 def _stands_alone(statement: Statement, *, drops_fail: bool) -> bool:
-    """Tell whether a statement needs no temporary table that is there."""
+    """Whether a statement needs no temporary table that is there."""
     if statement.temporary:
         return not (drops_fail and statement.verb == "DROP" and "IF" not in statement.words)
     return _drops_real(statement)
 
 
 def _drops_real(statement: Statement) -> bool:
-    """Tell whether it drops no temporary table: those a server logs as DROP TEMPORARY TABLE."""
+    """Whether it drops no temporary table: those a server logs as DROP TEMPORARY TABLE."""
     return statement.verb == "DROP" and statement.kind != "INDEX" and not statement.temporary
 
 

@@ -33,7 +33,7 @@ def torn_at(path: Path) -> int | None:
 
 
 def is_closed(path: Path) -> bool:
-    """Tell whether the last bytes are the event that a server writes last: "stopped", or what the next file
+    """Whether the last bytes are the event that a server writes last: "stopped", or what the next file
     is."""
     size = secure_files.size(path)
     with secure_files.open_regular(path) as file:

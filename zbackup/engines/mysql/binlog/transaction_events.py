@@ -60,7 +60,7 @@ def _opened(kind: int, body: bytes) -> Iterator[Event]:
 
 
 def rows_at(kind: int, body: bytes) -> int:
-    """Tell where the rows begin in a rows event: behind the numbers of columns and which of them are
+    """Where the rows begin in a rows event: behind the numbers of columns and which of them are
     there."""
     at = _ROWS_POST_HEADER_V1
     if kind >= _V2:

@@ -36,11 +36,11 @@ class Earlier:
     certain: bool = True
 
     def contains(self, gtid: Gtid) -> bool:
-        """Tell whether the transaction was there; see `certain`."""
+        """Whether the transaction was there; see `certain`."""
         return any(first <= gtid.number < behind for first, behind in self.sources.get(gtid.source, ()))
 
     def may_contain(self, gtid: Gtid) -> bool:
-        """Tell whether it cannot be ruled out that it was there."""
+        """Whether it cannot be ruled out that it was there."""
         return self.contains(gtid) if self.certain else gtid.source in self.sources
 
 

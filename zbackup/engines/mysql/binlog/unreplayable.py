@@ -52,12 +52,12 @@ def why_unreadable(text: str, told: QueryStatus) -> str:
 
 
 def _is_elsewhere(path: str) -> bool:
-    """Tell whether a data file may lie outside of the data directory: an absolute name does not tell."""
+    """Whether a data file may lie outside of the data directory: an absolute name does not tell."""
     return "/" in path.removeprefix("./") or "\\" in path
 
 
 def _imports_files(words: list[str], at: int) -> bool:
-    """Tell whether IMPORT, which stands before `at`, is of the whole table or of some of its partitions."""
+    """Whether IMPORT, which stands before `at`, is of the whole table or of some of its partitions."""
     if words[at : at + 1] == ["PARTITION"]:
         at += 2
         while words[at : at + 1] == [","]:

@@ -26,14 +26,14 @@ _MARIADB_OTHERS = "User <> 'mariadb.sys' AND COALESCE(JSON_VALUE(Priv, '$.is_rol
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class TemporaryAccount:
     """A login that exists only while a recovery works on the server."""
 
     user: str
     password: str
 
     @classmethod
-    def fresh(cls) -> "Account":
+    def fresh(cls) -> "TemporaryAccount":
         return cls(f"zbackup_{secrets.token_hex(6)}", f"Zb-1{secrets.token_urlsafe(24)}")
 
     def creation(self) -> str:

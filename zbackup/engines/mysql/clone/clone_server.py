@@ -11,7 +11,7 @@ from pathlib import Path
 
 from zbackup.engines.mysql.binlog.files import index_without_links
 from zbackup.engines.mysql.clone import outside_directories, settling
-from zbackup.engines.mysql.clone.accounts import Account
+from zbackup.engines.mysql.clone.accounts import TemporaryAccount
 from zbackup.engines.mysql.clone.disk_full_guard import killed_when_full
 from zbackup.engines.mysql.clone.error_log_tail import error_log_tail
 from zbackup.engines.mysql.clone.keyring import own_copy
@@ -30,7 +30,7 @@ from zbackup.engines.mysql.server.system_zone import zone_for
 from zbackup.engines.owner import owner_of
 from zbackup.engines.stall import STALL_S, ended_when_still
 from zbackup.model.errors import DatabaseError, VerificationFailed
-from zbackup.model.recovery import Files, Serving
+from zbackup.model.recovery import RecoveryFiles, Serving
 from zbackup.proc import secure_files
 from zbackup.proc.detached import Confinement, Process, launch
 from zbackup.proc.mount_namespace import named_paths
@@ -58,7 +58,7 @@ class CloneServer:
 
     flavor: str
     program: tuple[str, ...]
-    files: Files
+    files: RecoveryFiles
     memory: int
     workers: int
     closed: tuple[str, ...] = ()
@@ -190,16 +190,16 @@ class CloneServer:
             # It goes on: what would end it is forgotten.
             ended.pop_all()
 
-    def _begun(self, shape: Shape, before: str, ended: ExitStack) -> tuple[Process, Account]:
+    def _begun(self, shape: Shape, before: str, ended: ExitStack) -> tuple[Process, TemporaryAccount]:
         """A server with an account of ours; `ended` gets what takes both away."""
-        account = Account.fresh()
+        account = TemporaryAccount.fresh()
         ended.callback(secure_files.unlink, self._init)
         secure_files.write_new(self._init, before + account.creation(), mode=0o600, owner=self.owner)
         process = self.start(replace(shape, init=self._init))
         ended.callback(self._kill, process)
         return process, account
 
-    def _entered(self, process: Process, account: Account, patience: float) -> "Temporary":
+    def _entered(self, process: Process, account: TemporaryAccount, patience: float) -> "Temporary":
         with self.progressing(process):
             connection = self._await_login(process, account, patience)
         secure_files.unlink(self._init)
@@ -216,7 +216,7 @@ class CloneServer:
 
     @contextmanager
     def _explained_by_its_log(self, process: Process) -> Iterator[None]:
-        """Tell why a server died, from its log: whoever talked to it knows only that it answers no more."""
+        """Why a server died, from its log: whoever talked to it knows only that it answers no more."""
         try:
             yield
         except (ConnectionLost, StatementFailed, VerificationFailed) as failure:
@@ -299,7 +299,7 @@ class CloneServer:
     def _datadir(self) -> Path:
         return self.files.where.path(self.files.record.fact("datadir"))
 
-    def _await_login(self, process: Process, account: Account, patience: float) -> Connection:
+    def _await_login(self, process: Process, account: TemporaryAccount, patience: float) -> Connection:
         options = ConnectOptions(
             socket=str(self.own.socket), user=account.user, password=lambda: account.password
         )
@@ -369,7 +369,7 @@ class Temporary:
 
     server: CloneServer
     process: Process
-    account: Account
+    account: TemporaryAccount
     connection: Connection
 
     def progressing(self, *others: Process) -> AbstractContextManager[Callable[[object], None]]:

@@ -31,7 +31,7 @@ def find_program(
 
 
 def version_of(program: Sequence[str]) -> str:
-    """Tell what the program says its version is. Raise Refused if it says nothing of the kind."""
+    """What the program says its version is. Raise Refused if it says nothing of the kind."""
     try:
         said = said_version(program, "--no-defaults", "--version")
     except CommandFailed as failure:
@@ -43,5 +43,5 @@ def version_of(program: Sequence[str]) -> str:
 
 
 def series(version: str) -> str:
-    """Tell what must agree for files to be opened as they are: 9.7.4-2 -> 9.7."""
+    """What must agree for files to be opened as they are: 9.7.4-2 -> 9.7."""
     return ".".join(version.split(".")[:2])

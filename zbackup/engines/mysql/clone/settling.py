@@ -17,7 +17,7 @@ _AS_RECORDED = ("innodb_strict_mode", "log_bin_trust_function_creators")
 
 
 def can_stay(serving: Serving) -> bool:
-    """Tell whether nothing differs that is only said at a start, such as a port or limits."""
+    """Whether nothing differs that is only said at a start, such as a port or limits."""
     return replace(serving, read_only=False, memory=0) == Serving()
 
 

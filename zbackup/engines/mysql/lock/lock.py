@@ -129,7 +129,7 @@ class TakenLock:
             raise LockNotTaken(f"the log moved under the lock, from {self.status.position} to {now.position}")
 
     def _only_noted(self, now: LogStatus) -> bool:
-        """Tell whether no transaction is new.
+        """Whether no transaction is new.
 
         MariaDB notes now and then up to where crash recovery has to read (Binlog_checkpoint_event), under any
         lock; each of its transactions has a GTID.

@@ -66,7 +66,7 @@ def long_queries(session: Connection, seconds: float) -> list[RunningQuery]:
 
 
 def blockers_of(session: Connection) -> str:
-    """Tell who probably kept a lock from being granted, as the end of a sentence; "" if nobody is to be seen.
+    """Who probably kept a lock from being granted, as the end of a sentence; "" if nobody is to be seen.
 
     A server that cannot be asked any more is no error of its own here: it hid what the sentence says.
     """
@@ -125,7 +125,7 @@ def _statements(session: Connection) -> list[RunningQuery]:
 
 
 def is_select(text: str) -> bool:
-    """Tell whether a statement only reads, judged by its first word behind comments and parentheses."""
+    """Whether a statement only reads, judged by its first word behind comments and parentheses."""
     return bool(_READS.match(text))
 
 

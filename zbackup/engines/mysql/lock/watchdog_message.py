@@ -31,7 +31,7 @@ class WatchOrder:
 
     @classmethod
     def from_line(cls, line: str) -> "WatchOrder":
-        """Tell what to_line wrote."""
+        """What to_line wrote."""
         said = json.loads(line)
         return cls(
             connect=_options(said),
@@ -53,7 +53,7 @@ class LockOrder:
 
     @classmethod
     def from_line(cls, line: str) -> "LockOrder":
-        """Tell what to_line wrote."""
+        """What to_line wrote."""
         return cls(connect=_options(json.loads(line)))
 
 
@@ -70,7 +70,7 @@ class EndWithin:
 
     @classmethod
     def from_word(cls, word: str) -> "EndWithin":
-        """Tell what to_word wrote."""
+        """What to_word wrote."""
         session, seconds = word.split()
         return cls(int(session), float(seconds))
 

@@ -121,14 +121,14 @@ class PlainLog:
                 names = _checked(sent.files())
                 last = self._last(names)
                 if last is None:
-                    return _Reading(self, _first(names, oldest), FIRST_EVENT, None, upto).run(sent), upto
+                    return _LogPass(self, _first(names, oldest), FIRST_EVENT, None, upto).run(sent), upto
                 end = self._end(last)
                 if end is None:
                     secure_files.unlink(last)
                     continue
                 again = FIRST_EVENT if whole or end.again >= _POSITIONS else end.again
                 try:
-                    return _Reading(self, last.name, again, end, upto).run(sent), upto
+                    return _LogPass(self, last.name, again, end, upto).run(sent), upto
                 except NoSuchPosition:
                     if whole:
                         raise
@@ -235,7 +235,7 @@ def require_current(copy: PlainLog | None, live: BackupFiles) -> None:
 
 
 def _last_event(scanner: Scanner, begin: int, end: int) -> int:
-    """Tell where the last of these events begins."""
+    """Where the last of these events begins."""
     at = behind = begin
     for _, body in scanner.events(begin, end):
         at, behind = behind, behind + HEADER_SIZE + len(body) + scanner.trailer
@@ -257,7 +257,7 @@ def _checked(names: list[str]) -> list[str]:
 
 
 @dataclass(slots=True)
-class _Reading:
+class _LogPass:
     """One pass over what the server sends, from `at` in the file `name`, of which `copied` is there."""
 
     copy: PlainLog

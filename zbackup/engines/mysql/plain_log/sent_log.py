@@ -41,7 +41,7 @@ class SentLog(Protocol):
         """Names of the log's files, the oldest first."""
 
     def end(self) -> LogPosition:
-        """Tell where the log ends now. Raise Refused where the server keeps none."""
+        """Where the log ends now. Raise Refused where the server keeps none."""
 
     def events(self, file: str, offset: int) -> Iterator[bytes]:
         """The events from there on, file after file, up to where the log ends when all were read.
@@ -52,16 +52,12 @@ class SentLog(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ServerLog:
-    """See SentLog."""
-
     connection: Connection
 
     def files(self) -> list[str]:
-        """See SentLog."""
         return [str(row["Log_name"]) for row in self.connection.rows("SHOW BINARY LOGS")]
 
     def end(self) -> LogPosition:
-        """See SentLog."""
         position = log_status(self.connection, dialect(self.connection)).position
         if position is None:
             raise Refused(f"the server at {self.connection.where} keeps no binary log")

@@ -98,7 +98,7 @@ def require_privileges(connection: Connection, schemas: Sequence[str] = ()) -> s
 
 
 def sees_all(connection: Connection, schemas: Collection[str]) -> bool:
-    """Tell whether the account sees everything in these schemas: tables, and what they have beside rows.
+    """Whether the account sees everything in these schemas: tables, and what they have beside rows.
 
     What it may not see is not there for it, and no error says so. Patterns and roles are no proof.
     """

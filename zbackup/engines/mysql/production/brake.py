@@ -61,7 +61,7 @@ class Brake:
 
     @property
     def may_wait(self) -> bool:
-        """Tell whether `wait` may take long: it looks at production, or keeps a rate."""
+        """Whether `wait` may take long: it looks at production, or keeps a rate."""
         return bool(self.rules.rate) or self._is_due
 
     def wait(self, size: int = 0, *, looks: bool = True) -> None:

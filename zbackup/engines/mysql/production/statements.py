@@ -7,7 +7,7 @@ read, byte by byte; MySQL reference manual, "Character Set Introducers".
 import re
 from collections.abc import Sequence
 
-from zbackup.engines.mysql.production.tables import GEOMETRY, Column, Table, quoted_name
+from zbackup.engines.mysql.production.tables import GEOMETRY, Column, ServerTable, quoted_name
 from zbackup.engines.mysql.server.connection import Row
 from zbackup.engines.mysql.sql.quoting import byte_literal, identifier
 from zbackup.model.errors import VerificationFailed
@@ -90,7 +90,9 @@ def whole(column: Column) -> str:
     return f"{identifier(column.name)} * 1e0"
 
 
-def read_rows(table: Table, columns: Sequence[Column], *, after: Row | None = None, where: str = "") -> bytes:
+def read_rows(
+    table: ServerTable, columns: Sequence[Column], *, after: Row | None = None, where: str = ""
+) -> bytes:
     """All rows in the key's order, behind the key `after`; in the server's own order without a key."""
     limits = ([beyond(table.key, after)] if after else []) + ([f"({where}\n)".encode()] if where else [])
     text = f"SELECT {selected(columns)} FROM {quoted_name(table.name)}"
@@ -99,7 +101,7 @@ def read_rows(table: Table, columns: Sequence[Column], *, after: Row | None = No
     return text.encode() + condition + order(table.key)
 
 
-def read_between(table: Table, columns: Sequence[Column], after: Row | None, to: Row | None) -> bytes:
+def read_between(table: ServerTable, columns: Sequence[Column], after: Row | None, to: Row | None) -> bytes:
     """The rows of a range of keys, in the key's order."""
     text = (
         f"SELECT {selected(columns)} FROM {quoted_name(table.name)} FORCE INDEX ({identifier(table.index)})"
@@ -187,7 +189,7 @@ def digest(table: TableName, columns: Sequence[Column], condition: bytes) -> byt
 
 
 def is_whole(found: Row) -> bool:
-    """Tell whether every row is in the sum that `digest` asked for."""
+    """Whether every row is in the sum that `digest` asked for."""
     return int(found[1] or 0) < _NOT_WHOLE
 
 

@@ -84,7 +84,7 @@ class Trigger:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class ServerTable:
     """One table or view as the server has it. `key` are the columns of the unique index `index` that it can
     be walked by, () if it has none; `rows` and `row_bytes` are the server's estimates. `encrypted`: by its
     own definition."""
@@ -121,7 +121,7 @@ def in_schema(connection: Connection, schema: str, only: str = "") -> list[Table
     return [TableName(schema, str(row["t"])) for row in rows]
 
 
-def read_table(connection: Connection, name: TableName) -> Table | None:
+def read_table(connection: Connection, name: TableName) -> ServerTable | None:
     """Return what the server says of it; None where there is none, or the account may not see it."""
     found = connection.one(
         "SELECT TABLE_TYPE AS type, ENGINE AS engine, TABLE_ROWS AS n, AVG_ROW_LENGTH AS length, "
@@ -133,7 +133,7 @@ def read_table(connection: Connection, name: TableName) -> Table | None:
         return None
     columns = _columns(connection, name)
     index, key = _key(connection, name, columns)
-    return Table(
+    return ServerTable(
         name=name,
         type=str(found["type"]),
         engine=str(found["engine"] or ""),

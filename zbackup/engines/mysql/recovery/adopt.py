@@ -21,7 +21,6 @@ from zbackup.model.progress import Progress
 
 
 def adopt(server: CloneServer, adoption: Adoption, progress: Progress) -> None:
-    """See engines.base.Recovery."""
     server.make_room()
     server.forget_identity()
     server.name_log_files()

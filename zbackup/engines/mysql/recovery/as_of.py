@@ -24,7 +24,7 @@ _TOLD: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class LogEndSeen:
     """The testimony of a log's newest files: the `latest` commit time that can be right (None: there is
     none), if the last transactions have no such (`open_end`), when the newest file was `begun`, and what
     contradicts the log's order. `torn`: the newest file ends within a transaction, which says that it was
@@ -43,7 +43,7 @@ def latest_certain(record: Record, created: datetime) -> datetime:
     return max(record.taken, created + CREATED_WITHIN)
 
 
-def scan(files: Sequence[Path], known: LogPosition | None, ceiling: datetime, rules: Rules) -> Seen:
+def scan(files: Sequence[Path], known: LogPosition | None, ceiling: datetime, rules: Rules) -> LogEndSeen:
     """Read the log behind `known`; without that the newest file in which there is a transaction."""
     watch = OrderWatch(microseconds(ceiling) + rules.tolerance, rules)
     torn, torn_at = False, None
@@ -59,7 +59,7 @@ def scan(files: Sequence[Path], known: LogPosition | None, ceiling: datetime, ru
             if watch.latest is not None or watch.open_end:
                 break
     latest = watch.latest
-    return Seen(
+    return LogEndSeen(
         latest=None if latest is None else moment(latest),
         open_end=watch.open_end,
         begun=begun(files[-1]),
@@ -69,7 +69,7 @@ def scan(files: Sequence[Path], known: LogPosition | None, ceiling: datetime, ru
     )
 
 
-def reach(record: Record, seen: Seen, ceiling: datetime, since: Record | None = None) -> Reach:
+def reach(record: Record, seen: LogEndSeen, ceiling: datetime, since: Record | None = None) -> Reach:
     """From the last commit in a backup's log, and the newest file's beginning.
 
     A log that holds no transaction says nothing of when the last one was, but it was not after the snapshot.
@@ -105,7 +105,7 @@ def reach_without_log(record: Record, created: datetime) -> Reach:
 
 
 def _read(watch: OrderWatch, file: Path, start: int) -> tuple[bool, int | None]:
-    """Tell whether the file ends within a transaction, and when that says it was committed."""
+    """Whether the file ends within a transaction, and when that says it was committed."""
     with opened(file) as scanner:
         watch.add(sequence(file.name), scanner.spans(start))
         return scanner.torn(start)

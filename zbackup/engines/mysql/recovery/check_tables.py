@@ -7,7 +7,7 @@ from typing import Any
 from zbackup.engines.mysql.server.connection import Connection
 from zbackup.engines.mysql.sql.quoting import qualified
 from zbackup.model.progress import Progress
-from zbackup.model.recovery import Checked
+from zbackup.model.recovery import CheckedTables
 
 # Others are no files of ours (FEDERATED, SPIDER), hold nothing (BLACKHOLE, MEMORY), or cannot check.
 CHECKABLE = ("InnoDB", "MyISAM", "Aria", "ROCKSDB", "ARCHIVE")
@@ -18,7 +18,7 @@ WELL = ("ok", "table is already up to date")
 _UPGRADE = re.compile(r"\b(REPAIR TABLE\b|ALTER TABLE\b.*\bFORCE\b)")
 
 
-def check_tables(connection: Connection, progress: Progress) -> Checked:
+def check_tables(connection: Connection, progress: Progress) -> CheckedTables:
     """CHECK TABLE of every table, the server's own included; how many of them it did check.
 
     InnoDB reads all of a table and of its indexes for that, and ends the server when a page is damaged.
@@ -50,11 +50,11 @@ def check_tables(connection: Connection, progress: Progress) -> Checked:
     if old:
         more = f" (and {len(old) - 1} more)" if old[1:] else ""
         progress.note(f"{old[0]}{more} was not checked: the server wants it upgraded first (mariadb-upgrade)")
-    return Checked(tables=checked, damaged=tuple(damaged), unchecked=tuple(old))
+    return CheckedTables(tables=checked, damaged=tuple(damaged), unchecked=tuple(old))
 
 
 def complaint(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Tell what CHECK TABLE found wrong with a table; "" for nothing.
+    """What CHECK TABLE found wrong with a table; "" for nothing.
 
     A warning alone is none: a MyISAM table that was open says so of itself, and is well. But a table is well
     only when the server says so at last.
@@ -69,14 +69,14 @@ def complaint(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def needs_upgrade(rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Tell whether the table is of an older server, and this one checks it only when it is upgraded: no
+    """Whether the table is of an older server, and this one checks it only when it is upgraded: no
     damage."""
     errors = _said(rows, "error")
     return bool(errors) and all(_UPGRADE.search(text) for text in errors)
 
 
 def cannot_check(rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Tell whether the table's engine has no check: the server says so in a note, and in its own language."""
+    """Whether the table's engine has no check: the server says so in a note, and in its own language."""
     return bool(rows) and all(str(r["Msg_type"]).lower() == "note" for r in rows)
 
 

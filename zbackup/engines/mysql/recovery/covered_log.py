@@ -20,7 +20,7 @@ from zbackup.model.relocation import Relocation
 
 
 def is_readable(record: Record) -> bool:
-    """Tell whether the backup's server kept a log, and not an encrypted one."""
+    """Whether the backup's server kept a log, and not an encrypted one."""
     return not any(blocker.startswith(UNREADABLE_LOG) for blocker in record.blockers)
 
 
@@ -36,7 +36,7 @@ def covered_files(record: Record, where: Relocation) -> list[Path]:
 def end_of(
     record: Record, where: Relocation, files: Sequence[Path] | None = None, since: Record | None = None
 ) -> LogPosition:
-    """Tell where replay has to begin: behind the last transaction that the backup's own log holds.
+    """Where replay has to begin: behind the last transaction that the backup's own log holds.
 
     A file without one is replayed from its start; what stands there changes nothing. `since` is of an older
     backup whose log is proven to go on in this one.
@@ -105,7 +105,7 @@ def unbroken(files: Sequence[Path]) -> Path:
 
 
 def is_same_log(older: BackupFiles, newer: BackupFiles) -> bool:
-    """Tell whether `newer` has the file in which `older` ends (as recorded), with the same bytes up to
+    """Whether `newer` has the file in which `older` ends (as recorded), with the same bytes up to
     there."""
     try:
         end = LogPosition.parse(older.record.log_to)

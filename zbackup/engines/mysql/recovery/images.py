@@ -35,7 +35,7 @@ def images(
     files: Sequence[BackupFiles],
     subject: Transaction,
 ) -> Iterator[str]:
-    """Tell what mysqlbinlog says of the rows, line by line; without rows, the statements. `server` is the
+    """What mysqlbinlog says of the rows, line by line; without rows, the statements. `server` is the
     configured server program.
 
     Raise Refused when there is no such tool that root may run, NotRecoverable when the log has gone.

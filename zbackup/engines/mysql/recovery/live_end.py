@@ -23,7 +23,7 @@ MOST_READ = 2 << 30
 def damage(
     newest: BackupFiles, live: Relocation, writing_s: float = WRITING_S, most: int | None = None
 ) -> tuple[LogDamage, ...]:
-    """Tell what is wrong with the log behind the newest backup.
+    """What is wrong with the log behind the newest backup.
 
     Raise GapError or DifferentLog when it is not the one that `newest` holds and ends in.
 
@@ -63,7 +63,7 @@ def damage(
 
 
 def _stuck(file: Path, start: int, writing_s: float) -> int | None:
-    """Tell where the last whole event ends, if there is more behind it that nobody is writing; else None."""
+    """Where the last whole event ends, if there is more behind it that nobody is writing; else None."""
     end, size = check_events(file, start=start), secure_files.size(file)
     if end >= size:
         return None

@@ -83,14 +83,12 @@ class MysqlLogReader:
         return span_of(record, where, since) if is_readable(record) else None
 
     def live_log(self, newest: BackupFiles, live: Relocation) -> LogSpan:
-        """See engines.base.LogReader."""
         self.bring_up_to_date(BackupFiles(newest.record, live))
         return live_span(newest, live)
 
     def live_log_damage(
         self, newest: BackupFiles, live: Relocation, most: int | None = None
     ) -> tuple[LogDamage, ...]:
-        """See engines.base.LogReader."""
         self.bring_up_to_date(BackupFiles(newest.record, live))
         return damage(newest, live, most=most)
 
@@ -104,7 +102,6 @@ class MysqlLogReader:
         return 0.0
 
     def is_same_log(self, older: BackupFiles, newer: BackupFiles) -> bool:
-        """See engines.base.LogReader."""
         return is_same_log(older, newer)
 
     def effective_target(self, target: datetime) -> datetime:
@@ -114,7 +111,6 @@ class MysqlLogReader:
     def unreplayable(
         self, subject: BackupFiles, after: str, *, live: bool = False, base: Record | None = None
     ) -> tuple[Unreplayable, ...]:
-        """See engines.base.LogReader."""
         if not is_readable(subject.record):
             return ()
         if live:
@@ -124,7 +120,6 @@ class MysqlLogReader:
         return tuple(find_unreplayable(files, LogPosition.parse(after), seen=seen, lacking=lacks))
 
     def silence(self, end: Record, log: BackupFiles) -> Silence | None:
-        """See engines.base.LogReader."""
         if not end.log_to or not is_readable(log.record):
             return None
         return _silence(end, LogPosition.parse(end.log_to), covered_files(*log))
@@ -140,7 +135,7 @@ class MysqlLogReader:
         stop: Stop,
         anchors: Sequence[Anchor] = (),
     ) -> ReplayRange:
-        """Tell what a replay from `base` would apply; changes nothing.
+        """What a replay from `base` would apply; changes nothing.
 
         Raise NotRecoverable when the log has a gap, is another server's, or the base is already past it.
         """

@@ -29,7 +29,6 @@ class MysqlLogSearch:
             raise UsageError(f"{name} is no GTID of a {self.flavor} server: there they are {words}")
 
     def find(self, name: TransactionName, files: Sequence[BackupFiles]) -> Searched:
-        """See engines.log_search.FileSearch."""
         return find_named(name, files)
 
     def history(
@@ -46,9 +45,7 @@ class MysqlLogSearch:
         yield from search(paths_of(files), folded, told, complete_with(files))
 
     def goes_on_at(self, newest: BackupFiles) -> str:
-        """See engines.log_search.FileSearch."""
         return goes_on_at(covered_files(*newest)[-1], newest.record.log_to)
 
     def images(self, files: Sequence[BackupFiles], subject: Transaction) -> Iterator[str]:
-        """See engines.log_search.FileSearch."""
         return images(self.flavor, self.server, files, subject)

@@ -52,7 +52,7 @@ def _has_hex(text: str) -> bool:
 
 
 def has_archive(connection: Connection, recorded: Mapping[str, str]) -> bool:
-    """Tell whether a MySQL has tables of the engine ARCHIVE, or makes them where nothing else is said.
+    """Whether a MySQL has tables of the engine ARCHIVE, or makes them where nothing else is said.
 
     Its appliers work side by side at what was committed together, or has no key in common. Such a table lets
     writers in at the same time and locks no rows, and takes no AUTO_INCREMENT value below its highest

@@ -122,7 +122,7 @@ def _groups(log: LogRange, packet: int) -> Iterator[_Group]:
 
 
 def _needs(data: Buffer, span: tuple[int, int], trailer: int, packet: int) -> tuple[bool, bool]:
-    """Tell whether an event of the transaction is larger than the packet, and whether it has text."""
+    """Whether an event of the transaction is larger than the packet, and whether it has text."""
     at, end = span
     large = text = False
     unpack = SHAPE.unpack_from
@@ -161,7 +161,7 @@ def _size_inside(payload: bytes) -> int:
 
 
 def has_text(data: Buffer, span: tuple[int, int], trailer: int) -> bool:
-    """Tell whether the transaction has statements as text, or may have some that are compressed."""
+    """Whether the transaction has statements as text, or may have some that are compressed."""
     return _needs(data, span, trailer, LARGEST)[1]
 
 

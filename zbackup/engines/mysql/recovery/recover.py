@@ -5,7 +5,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from zbackup.config.recovery import Recovery as RecoveryTable
+from zbackup.config.recovery import RecoverySettings as RecoveryTable
 from zbackup.engines.mysql.binlog.find_stop import StopPoint
 from zbackup.engines.mysql.binlog.position import LogPosition, described
 from zbackup.engines.mysql.binlog.reader import last_in_file
@@ -52,7 +52,7 @@ from zbackup.model.log import LogSpan, Transaction, how_many
 from zbackup.model.progress import Progress
 from zbackup.model.proof import ProofSubject, Sight
 from zbackup.model.record import Record
-from zbackup.model.recovery import Checked, Entrance, Files, Recovered, Serving
+from zbackup.model.recovery import CheckedTables, Entrance, Recovered, RecoveryFiles, Serving
 from zbackup.model.target import Stop
 from zbackup.proc.programs import require_elsewhere
 
@@ -70,7 +70,6 @@ class MysqlRecovery:
 
     @property
     def memory(self) -> int:
-        """See engines.base.Recovery."""
         return self.table.memory
 
     # looking
@@ -81,7 +80,6 @@ class MysqlRecovery:
         return self._program(record)[0]
 
     def check_openable(self, record: Record) -> None:
-        """See engines.base.Recovery."""
         require_openable(record)
 
     def check_serving(self, record: Record, serving: Serving) -> None:
@@ -96,7 +94,7 @@ class MysqlRecovery:
         found = find_program(self.table.server, record.engine, record.server, record.server_version)
         return require_elsewhere(found, [mountpoint for _, mountpoint in record.members])
 
-    def only_reads(self, base: Files, log: BackupFiles) -> bool:
+    def only_reads(self, base: RecoveryFiles, log: BackupFiles) -> bool:
         """MariaDB gets a log through the network, MySQL copies of a small one, or one that is root's."""
         newest = covered_files(base.record, base.where)[-1]
         return _is_given(base.record, newest, covered_files(log.record, log.where))
@@ -105,8 +103,8 @@ class MysqlRecovery:
 
     def recover(
         self,
-        base: Files,
-        log: Files,
+        base: RecoveryFiles,
+        log: RecoveryFiles,
         stop: Stop,
         serving: Serving | None,
         progress: Progress,
@@ -160,14 +158,13 @@ class MysqlRecovery:
 
     def step_on(
         self,
-        files: Files,
+        files: RecoveryFiles,
         home: Path,
         log: Record,
         following: Transaction,
         proves: ProofSubject,
         progress: Progress,
     ) -> Sight:
-        """See engines.base.Recovery."""
         span, server = next_transaction.taken_out(following, home), self._server(files)
         server.make_room()
         server.forget_identity()
@@ -181,8 +178,7 @@ class MysqlRecovery:
             temporary.discard()
         return seen
 
-    def open(self, base: Files, serving: Serving | None, progress: Progress) -> Recovered:
-        """See engines.base.Recovery."""
+    def open(self, base: RecoveryFiles, serving: Serving | None, progress: Progress) -> Recovered:
         _tell_of_plugins(base, progress)
         server = self._server(base)
         progress.phase("starting the temporary server", f"crash recovery of {base.record.called}")
@@ -201,11 +197,9 @@ class MysqlRecovery:
         return recovered
 
     def add_log(self, files: BackupFiles, added: Sequence[AddedFile], progress: Progress) -> LogSpan:
-        """See engines.base.Recovery."""
         return add_log(files, added, progress)
 
-    def check_tables(self, files: Files, progress: Progress) -> Checked:
-        """See engines.base.Recovery."""
+    def check_tables(self, files: RecoveryFiles, progress: Progress) -> CheckedTables:
         server = self._server(files)
         server.make_room()
         progress.phase("checking tables", files.record.called)
@@ -213,8 +207,7 @@ class MysqlRecovery:
             return check_tables(temporary.connection, progress)
 
     @contextmanager
-    def entered(self, files: Files, progress: Progress) -> Iterator[Entrance]:
-        """See engines.base.Recovery."""
+    def entered(self, files: RecoveryFiles, progress: Progress) -> Iterator[Entrance]:
         server = self._server(files)
         server.make_room()
         progress.phase("starting the clone's server", "for zbackup alone")
@@ -230,24 +223,23 @@ class MysqlRecovery:
         if failed is not None:
             raise failed
 
-    def adopt(self, files: Files, adoption: Adoption, progress: Progress) -> None:
-        """See engines.base.Recovery."""
+    def adopt(self, files: RecoveryFiles, adoption: Adoption, progress: Progress) -> None:
         adopt(self._server(files), adoption, progress)
 
-    def serve(self, files: Files, serving: Serving) -> None:
+    def serve(self, files: RecoveryFiles, serving: Serving) -> None:
         """Start the server of a finished clone again."""
         server = self._server(files)
         server.make_room()
         server.serve(serving)
 
     def connection(self, run: Path, port: int, user: str = "") -> tuple[str, str]:
-        """Tell how to reach a clone's server: its socket's path, and a command line for people."""
+        """How to reach a clone's server: its socket's path, and a command line for people."""
         path = str(run / "mysqld.sock")
         client = "mysql" if self.flavor == "mysql" else "mariadb"
         where = ("--host=127.0.0.1", f"--port={port}") if port else (f"--socket={path}",)
         return path, command_line(client, *where, f"--user={user or 'root'}", "--password")
 
-    def _server(self, files: Files) -> CloneServer:
+    def _server(self, files: RecoveryFiles) -> CloneServer:
         return CloneServer(
             flavor=files.record.engine,
             program=self._program(files.record),
@@ -261,7 +253,7 @@ class MysqlRecovery:
     def _replay(
         self,
         temporary: Temporary,
-        log: Files,
+        log: RecoveryFiles,
         start: LogPosition,
         point: StopPoint,
         progress: Progress,
@@ -329,13 +321,13 @@ class MysqlRecovery:
                 replay_mariadb.replay(temporary.connection, source, stretch, packet, progress, told)
 
 
-def _tell_of_plugins(base: Files, progress: Progress) -> None:
+def _tell_of_plugins(base: RecoveryFiles, progress: Progress) -> None:
     for line in plugins.not_here(base.record.server):
         progress.note(line)
 
 
-def _other_zone(temporary: Temporary, base: Files, progress: Progress) -> str:
-    """Tell why statements that mean SYSTEM as a time zone may write other times than they did; "" if not."""
+def _other_zone(temporary: Temporary, base: RecoveryFiles, progress: Progress) -> str:
+    """Why statements that mean SYSTEM as a time zone may write other times than they did; "" if not."""
     recorded = base.record.server
     if not (years := system_zone.years_of(recorded)):
         return ""
@@ -346,7 +338,7 @@ def _other_zone(temporary: Temporary, base: Files, progress: Progress) -> str:
     return why
 
 
-def _out_of_sight(base: Files, newest: Path, log: Sequence[Path]) -> Files:
+def _out_of_sight(base: RecoveryFiles, newest: Path, log: Sequence[Path]) -> RecoveryFiles:
     """The base's files, for a server that does not see the clone of the log, where it need not.
 
     `newest` is the base's own newest file of the log.
@@ -358,7 +350,7 @@ def _out_of_sight(base: Files, newest: Path, log: Sequence[Path]) -> Files:
 
 
 def _is_given(record: Record, newest: Path, log: Sequence[Path]) -> bool:
-    """Tell whether the server gets what is replayed, and need not see where it lies."""
+    """Whether the server gets what is replayed, and need not see where it lies."""
     since = LogPosition.of(newest.name, 0).sequence
     replayed = [file for file in log if LogPosition.of(file.name, 0).sequence >= since]
     return bool(record.engine != "mysql" or record.server.get(PLAIN_LOG) or replay_mysql.is_small(replayed))

@@ -36,7 +36,7 @@ class LogRange:
     torn: Mapping[str, int] = field(default_factory=dict)
 
     def is_end(self, position: LogPosition | None) -> bool:
-        """Tell whether an applier at `position` has applied exactly this range.
+        """Whether an applier at `position` has applied exactly this range.
 
         With nothing left in the last file, MariaDB reports the start of the next one.
         """
@@ -111,7 +111,7 @@ def follow(
 
 
 def applier_threads(flavor: str) -> int:
-    """Tell how many parallel appliers are best here.
+    """How many parallel appliers are best here.
 
     MySQL's keep the order in which transactions were committed together and wait for each other, so more of
     them than CPUs keep the CPUs busy: 8 on 2 CPUs took two thirds of the time of 2. MariaDB's take turns in

@@ -36,7 +36,7 @@ def effective_stop(flavor: str, stop: Stop) -> Stop:
 
 
 def rules_for(record: Record) -> Rules:
-    """Tell what is ordinary in the times of a server's log: see binlog.gtid.read_opening."""
+    """What is ordinary in the times of a server's log: see binlog.gtid.read_opening."""
     starts = record.engine == "mariadb" or record.server_version.startswith("5.")
     return Rules(starts=starts, replica=record.role == "replica")
 
@@ -99,7 +99,7 @@ def complete_with(files: Sequence[BackupFiles]) -> dict[Path, datetime]:
 def tables_outside(
     base: Record, start: Path, files: Sequence[Path], point: StopPoint | None = None
 ) -> tuple[str, ...]:
-    """Tell where the log makes tables that lie on none of the backup's datasets, from the file `start` on."""
+    """Where the log makes tables that lie on none of the backup's datasets, from the file `start` on."""
     first, last = LogPosition.of(start.name, 0).sequence, point.stop.sequence if point else math.inf
     within = [file for file in files if first <= LogPosition.of(file.name, 0).sequence <= last]
     return mentioned(within, [mountpoint for _, mountpoint in base.members])

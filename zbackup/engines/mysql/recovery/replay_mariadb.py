@@ -67,7 +67,7 @@ def _with_source(seen: Applier, source: ReplicationSource) -> Applier:
 
 
 def applier_state(connection: Connection) -> Applier:
-    """Tell where the applier is, in the log source's terms."""
+    """Where the applier is, in the log source's terms."""
     row = connection.one("SHOW SLAVE STATUS")
     position = None
     if row["Relay_Master_Log_File"]:

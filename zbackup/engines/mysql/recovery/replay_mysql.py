@@ -37,7 +37,7 @@ def forget_replication(connection: Connection) -> None:
 
 
 def is_small(files: Sequence[Path]) -> bool:
-    """Tell whether these are so few bytes that a server is better off with copies of them.
+    """Whether these are so few bytes that a server is better off with copies of them.
 
     It can then go on as its users' server: one that was shown the clone of the log would keep that busy.
     """
@@ -118,7 +118,7 @@ def replay(
 
 
 def applier_state(connection: Connection) -> Applier:
-    """Tell where the applier is.
+    """Where the applier is.
 
     With several workers the position lags; it is exact once the applier stopped.
     """

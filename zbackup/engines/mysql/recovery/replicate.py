@@ -12,14 +12,14 @@ from zbackup.engines.mysql.clone.clone_server import Temporary
 from zbackup.engines.mysql.recovery.covered_log import covered_files, end_of
 from zbackup.engines.mysql.server.connection import Connection
 from zbackup.engines.mysql.sql.quoting import literal
-from zbackup.model.cloning import Source
+from zbackup.model.cloning import SourceServer
 from zbackup.model.errors import DatabaseError
 
 CONNECTED_WITHIN_S = 60.0
 POLL_S = 0.2
 
 
-def follow(temporary: Temporary, source: Source) -> None:
+def follow(temporary: Temporary, source: SourceServer) -> None:
     """Start replication from the end of the clone's own copy of production's log, and wait until it flows.
 
     Raise DatabaseError with what the server says when it does not within a minute.
@@ -35,8 +35,10 @@ def follow(temporary: Temporary, source: Source) -> None:
     _await_connection(temporary.connection, flavor)
 
 
-def statements(flavor: str, recorded: Mapping[str, str], source: Source, start: LogPosition) -> list[str]:
-    """Tell what makes a server follow the source from there: by GTIDs where MySQL has them, else by
+def statements(
+    flavor: str, recorded: Mapping[str, str], source: SourceServer, start: LogPosition
+) -> list[str]:
+    """What makes a server follow the source from there: by GTIDs where MySQL has them, else by
     position."""
     who = (literal(source.host), source.port, literal(source.user), literal(source.password()))
     if flavor == "mariadb":

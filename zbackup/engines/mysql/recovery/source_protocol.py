@@ -66,7 +66,7 @@ def greeting(version: str, scramble: bytes) -> bytes:
 
 
 def is_login(answer: bytes, user: str, password: str, scramble: bytes) -> bool:
-    """Tell whether a client answered the greeting with this account's password."""
+    """Whether a client answered the greeting with this account's password."""
     name, _, rest = answer[32:].partition(b"\0")
     if not rest or name != user.encode():
         return False

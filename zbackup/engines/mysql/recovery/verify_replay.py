@@ -20,13 +20,12 @@ from zbackup.proc import secure_files
 
 
 def require_openable(record: Record) -> None:
-    """See engines.base.Recovery.check_openable."""
     if torn := [b for b in record.blockers if not b.startswith(OF_LOG_ALONE)]:
         raise Refused(f"the backup of {utc_text(record.taken)} cannot be opened: {'; '.join(torn)}")
 
 
 def as_it_is(connection: Connection, record: Record, where: Relocation, files: Sequence[Path]) -> Recovered:
-    """Tell what a base recovered to by itself, proved against its record and its own log.
+    """What a base recovered to by itself, proved against its record and its own log.
 
     `files` are those of that log as the backup held them, () if none can be read: a server that starts begins
     one. Then it is proved by its GTIDs alone, as far as it has any.
@@ -50,12 +49,12 @@ def as_it_is(connection: Connection, record: Record, where: Relocation, files: S
 
 
 def is_exact(record: Record) -> bool:
-    """Tell whether the log stood still while the snapshot was taken, so that the position is the position."""
+    """Whether the log stood still while the snapshot was taken, so that the position is the position."""
     return record.lock in ("ftwrl", "backup-stage")
 
 
 def end_found(record: Record, newest: Path) -> LogPosition:
-    """Tell where the log ends in its newest file; as recorded, if no transaction stands behind that.
+    """Where the log ends in its newest file; as recorded, if no transaction stands behind that.
 
     MariaDB notes now and then up to where crash recovery has to read (Binlog_checkpoint_event), and no lock
     keeps it from that: such a note may have come between the position that was read and the snapshot.
@@ -149,7 +148,7 @@ def _mariadb_variable(point: StopPoint) -> str:
 
 
 def has_transaction(connection: Connection, engine: str, transaction: Transaction) -> bool | None:
-    """Tell by its GTID whether the server has a transaction; None where that does not tell.
+    """By its GTID whether the server has a transaction; None where that does not tell.
 
     MariaDB's sequence numbers need not be in order, nor be given once (gtid_strict_mode).
     """

@@ -15,7 +15,7 @@ ESCAPES = "SET SESSION sql_mode = REPLACE(@@SESSION.sql_mode, 'NO_BACKSLASH_ESCA
 
 
 def exists(connection: Connection, user: str) -> bool:
-    """Tell whether there is such an account. Raise PrivilegeMissing when we may not see that."""
+    """Whether there is such an account. Raise PrivilegeMissing when we may not see that."""
     row = connection.one("SELECT COUNT(*) AS n FROM mysql.user WHERE User = %s AND Host = %s", (user, HOST))
     return bool(row["n"])
 

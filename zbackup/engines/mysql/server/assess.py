@@ -74,7 +74,7 @@ def blockers(
 def warnings(
     variables: Mapping[str, str], channels: Sequence[Channel], engines: Mapping[str, int], encryption: str
 ) -> tuple[str, ...]:
-    """Tell what the operator should know. `engines` counts user tables by storage engine."""
+    """What the operator should know. `engines` counts user tables by storage engine."""
     flush, until = variables.get("innodb_flush_log_at_trx_commit"), [c for c in channels if c.until]
     reasons = {
         "innodb_flush_log_at_trx_commit = 0: only a lock that stops commits gives an exact snapshot, and a "

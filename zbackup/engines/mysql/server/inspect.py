@@ -86,7 +86,7 @@ def _changed(connection: Connection, server: Dialect) -> frozenset[str] | None:
 
 
 def _identity(server: Dialect, variables: Mapping[str, str]) -> str:
-    """Tell what tells this server's log from another's of the same name.
+    """What tells this server's log from another's of the same name.
 
     MariaDB has no UUID of its own: its server_uid is made of a network card's address and the port, so it
     changes with the hardware and says no more than this does.
@@ -157,7 +157,7 @@ def _outside(connection: Connection, server: Dialect) -> list[str]:
 def _encryption(
     connection: Connection, server: Dialect, variables: Mapping[str, str], keyring: Mapping[str, str]
 ) -> str:
-    """Tell what is encrypted and which keyring has the keys; "" when nothing is."""
+    """What is encrypted and which keyring has the keys; "" when nothing is."""
     names = (
         "innodb_redo_log_encrypt",
         "innodb_undo_log_encrypt",
@@ -199,7 +199,7 @@ def _keyring(connection: Connection, server: Dialect, keyring: Mapping[str, str]
 
 
 def _keyring_file(keyring: Mapping[str, str]) -> dict[str, str]:
-    """Tell where MySQL's keyring component keeps the keys, without symbolic links; nothing without one."""
+    """Where MySQL's keyring component keeps the keys, without symbolic links; nothing without one."""
     file = keyring.get("Data_file", "")
     return {"keyring_file": str(Path(file).resolve())} if file else {}
 
@@ -214,7 +214,7 @@ def _zone(connection: Connection) -> dict[str, str]:
 
 
 def global_privileges(connection: Connection, account: str) -> set[str]:
-    """Tell what `account` (user@host) was granted on *.*; an account may always see its own."""
+    """What `account` (user@host) was granted on *.*; an account may always see its own."""
     user, _, host = account.rpartition("@")
     rows = connection.rows(
         "SELECT PRIVILEGE_TYPE AS privilege FROM information_schema.USER_PRIVILEGES WHERE GRANTEE = %s",
@@ -224,6 +224,6 @@ def global_privileges(connection: Connection, account: str) -> set[str]:
 
 
 def roles_in_use(connection: Connection) -> bool:
-    """Tell whether the account has privileges through roles, which are listed nowhere in one place."""
+    """Whether the account has privileges through roles, which are listed nowhere in one place."""
     role = connection.one("SELECT CURRENT_ROLE() AS role")["role"]
     return role not in (None, "", "NONE")

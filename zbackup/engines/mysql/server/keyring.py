@@ -24,7 +24,7 @@ def component(connection: Connection, server: Dialect) -> dict[str, str]:
 
 
 def _known_to_have_none(connection: Connection) -> bool:
-    """Tell whether the server has said so since it started. Who may not read that asks each time."""
+    """Whether the server has said so since it started. Who may not read that asks each time."""
     try:
         return bool(
             connection.rows(

@@ -11,7 +11,7 @@ _SHOWING = frozenset({"SELECT", "SHOW VIEW", "ALL PRIVILEGES"})
 
 
 def folds(setting: str | None) -> bool:
-    """Tell from lower_case_table_names whether names are case-insensitive."""
+    """From lower_case_table_names whether names are case-insensitive."""
     return (setting or "0") != "0"
 
 
@@ -27,14 +27,14 @@ def named_tables(connection: Connection, name: TableName, *, folded: bool) -> li
 
 
 def _is(name: TableName, found: tuple[Any, Any], *, folded: bool) -> bool:
-    """Tell whether a row has exactly that name: collations of information_schema match more."""
+    """Whether a row has exactly that name: collations of information_schema match more."""
     schema, table = (str(each).casefold() if folded else str(each) for each in found)
     wanted = (name.schema.casefold(), name.table.casefold()) if folded else (name.schema, name.table)
     return schema == wanted[0] and (name.is_schema or table == wanted[1])
 
 
 def has_table(connection: Connection, name: TableName) -> bool:
-    """Tell whether the table exists. Raise PrivilegeMissing if the account might not see it."""
+    """Whether the table exists. Raise PrivilegeMissing if the account might not see it."""
     folded = folds(str(connection.one("SELECT @@lower_case_table_names AS f")["f"]))
     if named_tables(connection, name, folded=folded):
         return True

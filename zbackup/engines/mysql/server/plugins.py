@@ -87,7 +87,7 @@ def not_here(recorded: Mapping[str, str]) -> Iterable[str]:
 
 
 def lacking(need: Need, recorded: Mapping[str, str]) -> str:
-    """Tell why a server on a clone of that backup cannot do what needs this; "" where it can, or nobody
+    """Why a server on a clone of that backup cannot do what needs this; "" where it can, or nobody
     knows."""
     directory = recorded.get("plugin_dir", "")
     if need.what == LIBRARY:
@@ -112,7 +112,7 @@ def _libraries(recorded: Mapping[str, str]) -> Iterable[str]:
 
 
 def _lacks(directory: str, library: str) -> bool:
-    """Tell whether it is certain that this directory is here, and does not hold the file. Where it is here a
+    """Whether it is certain that this directory is here, and does not hold the file. Where it is here a
     server on a clone looks into no other."""
     try:
         known = directory and "/" not in library and Path(directory).is_dir()

@@ -186,7 +186,7 @@ def option(name: str, value: str) -> str:
 
 
 def depends(name: str) -> bool:
-    """Tell whether what a logged statement gives can depend on the global value of a variable."""
+    """Whether what a logged statement gives can depend on the global value of a variable."""
     if why_not_given(name) or name in LOGGED or name in LATER:
         return False
     return not any(fnmatchcase(name, pattern) for pattern in _ONLY_PLANS)

@@ -76,7 +76,7 @@ class Channel:
 
 
 def dialect(connection: Connection) -> Dialect:
-    """Tell what the server at the other end of `connection` is."""
+    """What the server at the other end of `connection` is."""
     return Dialect.of(connection.version)
 
 

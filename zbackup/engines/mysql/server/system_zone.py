@@ -33,7 +33,7 @@ _NAME: Final = re.compile("[A-Za-z]{3,6}")
 
 
 def years_at(now: datetime) -> tuple[int, ...]:
-    """Tell of which years a server is asked: rules change, and statements convert old times, too."""
+    """Of which years a server is asked: rules change, and statements convert old times, too."""
     return tuple(year for ago in _YEARS_AGO if (year := now.year - ago) <= _LAST_YEAR)
 
 
@@ -55,20 +55,20 @@ def told(years: Sequence[int], offsets: Sequence[int]) -> str:
 
 
 def of_zone(zone: ZoneInfo, years: Sequence[int]) -> str:
-    """Tell what a server in a zone of this host says."""
+    """What a server in a zone of this host says."""
     here = (at.astimezone(zone).utcoffset() for at in _instants(years))
     return told(years, [int(offset.total_seconds()) for offset in here if offset is not None])
 
 
 def years_of(recorded: Mapping[str, str]) -> tuple[int, ...]:
-    """Tell of which years the server was asked; () for none, or where what was recorded makes no sense."""
+    """Of which years the server was asked; () for none, or where what was recorded makes no sense."""
     read = _TOLD.fullmatch(recorded.get(OFFSETS, ""))
     years = tuple(map(int, read[1].split(","))) if read else ()
     return years if all(_FIRST_YEAR <= year <= _LAST_YEAR for year in years) else ()
 
 
 def zone_for(recorded: Mapping[str, str], zones: Path = ZONES) -> str:
-    """Tell what the environment of a server on a clone is to say of the time zone (TZ); "" for nothing.
+    """What the environment of a server on a clone is to say of the time zone (TZ); "" for nothing.
 
     That is what was in the server's own environment, or else the zone of its host, unless the server says
     otherwise of itself: then the zone that is called as it calls its own, or a fixed one. A zone that is not
@@ -84,7 +84,7 @@ def zone_for(recorded: Mapping[str, str], zones: Path = ZONES) -> str:
 
 
 def why_other(recorded: Mapping[str, str], said: str) -> str:
-    """Tell why a server that says this of its zone writes other local times than the one that was recorded;
+    """Why a server that says this of its zone writes other local times than the one that was recorded;
     "" where it does not, or nobody knows."""
     if recorded.get("time_zone", "SYSTEM") != "SYSTEM" or not years_of(recorded) or said == recorded[OFFSETS]:
         return ""

@@ -182,7 +182,7 @@ def read_statement(
     mysql: bool = False,
     cut: bool = False,
 ) -> Statement:
-    """Tell what a statement does; `schema` is the one it was in.
+    """What a statement does; `schema` is the one it was in.
 
     By sql_mode: with `ansi_quotes` "..." is a name, and with `backslash_escapes` a backslash in a string is
     more than itself. `mysql`: its server was no MariaDB. `cut`: the text is but the beginning; raise CutOff
@@ -319,7 +319,7 @@ class _Reader:
         return at + 2 if word == "WAIT" else at + 1 if word == "NOWAIT" else at
 
     def _makes_sequence(self, at: int) -> bool:
-        """Tell whether SEQUENCE = 1 is among a table's options, as of one that is made LIKE a sequence."""
+        """Whether SEQUENCE = 1 is among a table's options, as of one that is made LIKE a sequence."""
         if "SEQUENCE" not in self._text.upper():
             return False
         depth = 0

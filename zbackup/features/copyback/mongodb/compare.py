@@ -25,7 +25,7 @@ Pair = tuple[RawBSONDocument, Counterpart]
 
 
 @dataclass(slots=True)
-class Tally:
+class CopyTally:
     """The count of what was put back, and of what production did not take."""
 
     inserted: int = 0
@@ -61,9 +61,9 @@ def difference(sides: Sides, job: CollectionJob, wish: CopyWish, writer: Writer)
     )
 
 
-def put_back(sides: Sides, writer: Writer, job: CollectionJob, wish: CopyWish) -> Tally:
+def put_back(sides: Sides, writer: Writer, job: CollectionJob, wish: CopyWish) -> CopyTally:
     """Insert and replace. What is right already is left alone: a run that was cut short is started again."""
-    tally = Tally()
+    tally = CopyTally()
     for pairs in _pairs(sides, job, wish):
         lacking = [clone for clone, there in pairs if there is None] if wish.missing else []
         for batch in collections.batches(iter(_whole(sides, job, lacking))):
@@ -124,7 +124,7 @@ def _whole(sides: Sides, job: CollectionJob, lacking: Sequence[RawBSONDocument])
 
 
 def _insert(
-    sides: Sides, writer: Writer, job: CollectionJob, batch: list[RawBSONDocument], tally: Tally
+    sides: Sides, writer: Writer, job: CollectionJob, batch: list[RawBSONDocument], tally: CopyTally
 ) -> None:
     errors = writer.insert(job.step.into, batch)
     tally.inserted += len(batch) - len(errors)
@@ -136,7 +136,10 @@ def _insert(
 
 
 def _update(
-    writer: Writer, job: CollectionJob, pairs: Sequence[tuple[RawBSONDocument, RawBSONDocument]], tally: Tally
+    writer: Writer,
+    job: CollectionJob,
+    pairs: Sequence[tuple[RawBSONDocument, RawBSONDocument]],
+    tally: CopyTally,
 ) -> None:
     """Replace documents that are still what was compared."""
     writer.wait(sum(len(new.raw) for new, _ in pairs))

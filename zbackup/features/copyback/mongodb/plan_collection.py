@@ -91,7 +91,7 @@ def _target(sides: Sides, wish: CopyWish, found: Collection) -> tuple[TableName,
 
 
 def _unfinished(sides: Sides, wish: CopyWish, found: Collection, into: TableName, there: Collection) -> bool:
-    """Tell whether an earlier run was filling that time series, or had come no further than to make it."""
+    """Whether an earlier run was filling that time series, or had come no further than to make it."""
     if there.type != "timeseries":
         return False
     note = work_name(wish, found.name, into)

@@ -31,22 +31,17 @@ from zbackup.model.table_name import TableName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MongoCopier:
-    """See ports.Copier."""
-
     account: MongoAccount
 
     @property
     def configured(self) -> bool:
-        """See ports.Copier."""
         return self.account.rules is not None
 
     def require_account(self, schemas: Sequence[str] = ()) -> str:
-        """See ports.Copier."""
         with connect(self.account.login) as connection:
             return f"{self.account.login.user} may copy into {require_privileges(connection, schemas)}"
 
     def admits(self, entrance: Entrance, wish: CopyWish) -> Entrance | None:
-        """See ports.Copier."""
         account = self.account.login
         own = replace(entrance, user=account.user, password=account.password() if account.password else "")
         for login in dict.fromkeys((entrance, entrance if entrance.user else own)):
@@ -62,7 +57,6 @@ class MongoCopier:
 
     @contextmanager
     def session(self, entrance: Entrance, wish: CopyWish, progress: Progress) -> Iterator["MongoCopy"]:
-        """See ports.Copier."""
         with ExitStack() as open_ones:
             production = open_ones.enter_context(connect(self.account.login))
             clone = open_ones.enter_context(connect(clone_options(entrance)))
@@ -73,8 +67,6 @@ class MongoCopier:
 
 @dataclass(slots=True, kw_only=True)
 class MongoCopy:
-    """See ports.CopySession."""
-
     sides: Sides
     writer: Writer
     wish: CopyWish
@@ -82,7 +74,6 @@ class MongoCopy:
     _jobs: dict[TableName, CollectionJob] = field(default_factory=dict)
 
     def plan(self) -> CopyPlan:
-        """See ports.CopySession."""
         try:
             condition(self.wish.where)
         except (ValueError, TypeError) as wrong:
@@ -103,12 +94,10 @@ class MongoCopy:
         return CopyPlan(steps=tuple(job.step for job in self._jobs.values()))
 
     def compare(self, step: CopyStep) -> Difference:
-        """See ports.CopySession."""
         self.progress.phase("comparing", str(step.into))
         return difference(self.sides, self._jobs[step.source], self.wish, self.writer)
 
     def act(self, plan: CopyPlan) -> tuple[CopiedTable, ...]:
-        """See ports.CopySession."""
         copied = tuple(self._step(self._jobs[step.source]) for step in plan.steps)
         if not self.wish.rows:
             forget_finished(self.sides.production, self.wish)

@@ -7,7 +7,7 @@ from functools import partial
 from zbackup.engines.mysql.production import statements
 from zbackup.engines.mysql.production.brake import ended_if_silent
 from zbackup.engines.mysql.production.statements import NO_PARENT, NOT_TAKEN
-from zbackup.engines.mysql.production.tables import Column, Table
+from zbackup.engines.mysql.production.tables import Column, ServerTable
 from zbackup.engines.mysql.server.connection import ConnectionLost, Row, StatementFailed
 from zbackup.features.copyback.copying import CopyWish, Difference, RowChange
 from zbackup.features.copyback.mysql import made_lines
@@ -15,7 +15,7 @@ from zbackup.features.copyback.mysql.ends import Ends
 from zbackup.features.copyback.mysql.fill import ranges
 from zbackup.features.copyback.mysql.insert_rows import BATCH_ROWS, again, batches
 from zbackup.features.copyback.mysql.job import TableJob
-from zbackup.features.copyback.mysql.lacking import Remembered, is_same, lacking, select
+from zbackup.features.copyback.mysql.lacking import LackingNumbers, is_same, lacking, select
 from zbackup.model.errors import DatabaseError
 
 EXAMPLES = 20
@@ -23,7 +23,7 @@ SHOWN = 40
 
 
 @dataclass(slots=True)
-class Tally:
+class CopyTally:
     """The count of what was put back, and of what production did not take: `orphans` of those for want of a
     parent's row."""
 
@@ -48,7 +48,7 @@ class Pair:
     there: Row | None
 
 
-def difference(ends: Ends, job: TableJob, wish: CopyWish, remembered: Remembered) -> Difference:
+def difference(ends: Ends, job: TableJob, wish: CopyWish, remembered: LackingNumbers) -> Difference:
     """Compare, and change nothing. Where only numbers of keys are compared, those that production lacks are
     `remembered`."""
     if not wish.changed and made_lines.are_numbers(job.table.key):
@@ -80,10 +80,12 @@ def difference(ends: Ends, job: TableJob, wish: CopyWish, remembered: Remembered
     )
 
 
-def put_back(ends: Ends, job: TableJob, wish: CopyWish, found: Iterator[list[Row]] | None = None) -> Tally:
+def put_back(
+    ends: Ends, job: TableJob, wish: CopyWish, found: Iterator[list[Row]] | None = None
+) -> CopyTally:
     """Insert and update, in transactions of their own. What is right already is left alone, so that a run
     that was cut short is just started again. `found` are the keys that a comparison found to be lacking."""
-    tally = Tally()
+    tally = CopyTally()
     columns = job.table.stored
     for pairs in _pairs(ends, job, wish, found):
         if wish.missing:
@@ -132,7 +134,7 @@ def pairs_of(ends: Ends, job: TableJob, keys: Sequence[Row], *, new: bool = Fals
             yield _beside(ends, job, batch)
 
 
-def insert_lacking(ends: Ends, job: TableJob, pairs: Sequence[Pair], tally: Tally) -> None:
+def insert_lacking(ends: Ends, job: TableJob, pairs: Sequence[Pair], tally: CopyTally) -> None:
     """Insert the rows of pairs that production has no row of."""
     for rows in batches(pair.clone for pair in pairs if pair.there is None):
         ends.brake.wait(_size(rows))
@@ -162,12 +164,12 @@ def _beside(ends: Ends, job: TableJob, rows: Sequence[Row], *, locked: bool = Fa
     return [p if p.there is not None else Pair(p.key, p.clone, equal(p)) for p in pairs]
 
 
-def _key_of(table: Table) -> Callable[[Row], Row]:
+def _key_of(table: ServerTable) -> Callable[[Row], Row]:
     places = [table.stored.index(column) for column in table.key]
     return lambda row: tuple(row[place] for place in places)
 
 
-def _insert(ends: Ends, job: TableJob, rows: list[Row], tally: Tally) -> None:
+def _insert(ends: Ends, job: TableJob, rows: list[Row], tally: CopyTally) -> None:
     """All at once; where production takes not all of them, one by one."""
     try:
         again(lambda: ends.production.write(statements.insert(job.work, job.table.stored, rows)))
@@ -189,7 +191,7 @@ def _insert(ends: Ends, job: TableJob, rows: list[Row], tally: Tally) -> None:
         left = later
 
 
-def _insert_row(ends: Ends, job: TableJob, row: Row, tally: Tally) -> StatementFailed | None:
+def _insert_row(ends: Ends, job: TableJob, row: Row, tally: CopyTally) -> StatementFailed | None:
     """Insert a row. Return why production does not take it, None if it is there."""
     try:
         again(partial(ends.production.write, statements.insert(job.work, job.table.stored, [row])))
@@ -205,7 +207,7 @@ def _insert_row(ends: Ends, job: TableJob, row: Row, tally: Tally) -> StatementF
 
 
 def _update(
-    ends: Ends, job: TableJob, columns: Sequence[Column], pairs: Sequence[Pair], tally: Tally
+    ends: Ends, job: TableJob, columns: Sequence[Column], pairs: Sequence[Pair], tally: CopyTally
 ) -> None:
     """Update rows in one transaction, with production's locked: what they are then is what counts."""
 
@@ -235,7 +237,7 @@ def _update(
         tally.updated += again(fresh)
 
 
-def _update_row(ends: Ends, job: TableJob, columns: Sequence[Column], pair: Pair, tally: Tally) -> int:
+def _update_row(ends: Ends, job: TableJob, columns: Sequence[Column], pair: Pair, tally: CopyTally) -> int:
     # All columns: one that is left out may be set by the server (ON UPDATE CURRENT_TIMESTAMP).
     values = list(zip(columns, pair.clone, strict=True))
     try:
@@ -248,7 +250,7 @@ def _update_row(ends: Ends, job: TableJob, columns: Sequence[Column], pair: Pair
     return 1
 
 
-def _example(table: Table, columns: Sequence[Column], pair: Pair) -> RowChange:
+def _example(table: ServerTable, columns: Sequence[Column], pair: Pair) -> RowChange:
     values = zip(columns, pair.clone, pair.there or (), strict=True)
     return RowChange(
         key=_shown_key(table, pair.key),
@@ -256,7 +258,7 @@ def _example(table: Table, columns: Sequence[Column], pair: Pair) -> RowChange:
     )
 
 
-def _shown_key(table: Table, key: Row) -> str:
+def _shown_key(table: ServerTable, key: Row) -> str:
     return ", ".join(f"{c.name}={_shown(c, value)}" for c, value in zip(table.key, key, strict=True))
 
 

@@ -47,7 +47,7 @@ class DefinitionPiece:
 
     @property
     def is_column(self) -> bool:
-        """Tell whether it is a column's definition: all others begin with a word."""
+        """Whether it is a column's definition: all others begin with a word."""
         return self.tokens[0].kind == "name"
 
     def since(self, at: int) -> "DefinitionPiece":
@@ -323,7 +323,7 @@ def _key(piece: DefinitionPiece) -> Key | None:
 
 
 def _of_expression(piece: DefinitionPiece) -> bool:
-    """Tell whether a part of the index begins with a parenthesis of its own."""
+    """Whether a part of the index begins with a parenthesis of its own."""
     return any(
         depth == 1 and piece.words[at] == "(" and piece.words[at - 1] in ("(", ",")
         for at, depth in _depths(piece.tokens)

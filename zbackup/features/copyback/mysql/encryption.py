@@ -7,7 +7,7 @@ and production's settings decide there.
 
 from typing import Final
 
-from zbackup.engines.mysql.production.tables import Table
+from zbackup.engines.mysql.production.tables import ServerTable
 from zbackup.engines.mysql.server.connection import Connection, PrivilegeMissing, StatementFailed
 from zbackup.engines.mysql.server.keyring import component
 from zbackup.engines.mysql.server.status import dialect
@@ -19,7 +19,7 @@ _NOT_ALLOWED: Final = 3827
 BY_HAND: Final = "make the table by hand without encryption, and copy its rows with --missing"
 
 
-def require_keys(production: Connection, table: Table) -> None:
+def require_keys(production: Connection, table: ServerTable) -> None:
     """Raise Refused where the table is encrypted and production has nothing to encrypt one with."""
     if table.encrypted and not _has_keys(production):
         raise Refused(
@@ -28,7 +28,7 @@ def require_keys(production: Connection, table: Table) -> None:
         )
 
 
-def make(production: Connection, table: Table, create: str) -> None:
+def make(production: Connection, table: ServerTable, create: str) -> None:
     """Make the empty table. Raise Refused, which names it, where production makes none that is encrypted."""
     try:
         production.execute(create)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from zbackup.engines.mysql.production import statements
-from zbackup.engines.mysql.production.tables import Column, Table, quoted_name
+from zbackup.engines.mysql.production.tables import Column, ServerTable, quoted_name
 from zbackup.engines.mysql.server.connection import Row, RowConnection
 from zbackup.features.copyback.mysql.ends import Ends, on_both
 from zbackup.features.copyback.mysql.insert_rows import insert_rows
@@ -72,7 +72,7 @@ def prove(ends: Ends, job: TableJob, where: str, unproven: Sequence[tuple[Row | 
 
 
 def ranges(
-    connection: RowConnection, table: Table, after: Row | None = None, to: Row | None = None
+    connection: RowConnection, table: ServerTable, after: Row | None = None, to: Row | None = None
 ) -> Iterator[tuple[Row | None, Row | None]]:
     """Ranges of keys (after, up to), each with COMPARED_ROWS rows, that cover the table or this range of it;
     one without a key."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from zbackup.engines.mysql.production.tables import ForeignKey, Table
+from zbackup.engines.mysql.production.tables import ForeignKey, ServerTable
 from zbackup.features.copyback.copying import CopyStep
 from zbackup.features.copyback.mysql.creation import Creation
 from zbackup.features.copyback.mysql.definition import Definition, DefinitionPiece, Key, add_foreign_key
@@ -23,7 +23,7 @@ class TableJob:
     """
 
     step: CopyStep
-    table: Table
+    table: ServerTable
     work: TableName
     create: str = ""
     definition: Definition | None = None

@@ -18,7 +18,7 @@ MOST_REMEMBERED = 64 << 20
 
 
 @dataclass(slots=True)
-class Remembered:
+class LackingNumbers:
     """Numbers that a comparison found to be lacking, each range's in a text, for the copy that follows it."""
 
     most: int = MOST_REMEMBERED
@@ -68,7 +68,7 @@ def lacking(ends: Ends, job: TableJob, where: str) -> Iterator[list[Row]]:
 
 
 def is_same(ends: Ends, job: TableJob, span: bytes, columns: Sequence[Column]) -> bool:
-    """Tell whether a range holds the same rows on both sides, as far as these columns go."""
+    """Whether a range holds the same rows on both sides, as far as these columns go."""
     asked = [statements.digest(name, columns, span) for name in (job.table.name, job.work)]
     found = on_both(ends, *asked)
     return found[0] == found[1] and statements.is_whole(found[0][0])

@@ -14,20 +14,20 @@ from zbackup.engines.mysql.production import statements
 from zbackup.engines.mysql.production.brake import ended_if_silent
 from zbackup.engines.mysql.server.connection import Row, RowConnection
 from zbackup.features.copyback.mysql import made_lines
-from zbackup.features.copyback.mysql.compare import Tally, insert_lacking, pairs_of
+from zbackup.features.copyback.mysql.compare import CopyTally, insert_lacking, pairs_of
 from zbackup.features.copyback.mysql.ends import Ends
 from zbackup.features.copyback.mysql.job import TableJob
 from zbackup.features.copyback.mysql.load_rows import committed, loaded, made
 
 
-def load_lacking(ends: Ends, job: TableJob, found: Iterable[list[Row]]) -> Tally:
+def load_lacking(ends: Ends, job: TableJob, found: Iterable[list[Row]]) -> CopyTally:
     """Put back the rows of the keys that were found. What is there already is left alone, so that a run that
     was cut short is just started again."""
     # By the first session, keys are compared meanwhile.
     sessions = ends.loaders[1:]
     most = made_lines.at_a_time(job.table)
     with ThreadPoolExecutor(max_workers=len(ends.loaders)) as workers:
-        loading = Loading(ends, job, workers, deque(sessions or ends.loaders))
+        loading = LackingLoading(ends, job, workers, deque(sessions or ends.loaders))
         for keys in found:
             for start in range(0, len(keys), most):
                 loading.begin(keys[start : start + most])
@@ -38,7 +38,7 @@ def load_lacking(ends: Ends, job: TableJob, found: Iterable[list[Row]]) -> Tally
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class LackingLoad:
     """A portion that is under way, `taken` when production has it as it is."""
 
     keys: list[Row]
@@ -48,15 +48,15 @@ class Load:
 
 
 @dataclass(slots=True)
-class Loading:
+class LackingLoading:
     """The loads that are under way, and the sessions that are `free`."""
 
     ends: Ends
     job: TableJob
     workers: ThreadPoolExecutor
     free: deque[RowConnection]
-    loads: deque[Load] = field(default_factory=deque)
-    tally: Tally = field(default_factory=Tally)
+    loads: deque[LackingLoad] = field(default_factory=deque)
+    tally: CopyTally = field(default_factory=CopyTally)
 
     def begin(self, keys: list[Row]) -> None:
         """Load the rows of some keys when a session is free, and the brake lets it."""
@@ -66,7 +66,7 @@ class Loading:
         self.ends.brake.wait(len(lines))
         session = self.free.popleft()
         self.loads.append(
-            Load(keys, rows, session, self.workers.submit(_load, session, self.job, rows, lines))
+            LackingLoad(keys, rows, session, self.workers.submit(_load, session, self.job, rows, lines))
         )
 
     def end(self) -> None:

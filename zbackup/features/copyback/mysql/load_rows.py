@@ -18,7 +18,7 @@ from typing import Literal
 
 from zbackup.engines.mysql.production import statements
 from zbackup.engines.mysql.production.statements import BUSY
-from zbackup.engines.mysql.production.tables import Table
+from zbackup.engines.mysql.production.tables import ServerTable
 from zbackup.engines.mysql.server.connection import Row, RowConnection, StatementFailed
 from zbackup.features.copyback.mysql import made_lines
 from zbackup.features.copyback.mysql.ends import Ends
@@ -39,7 +39,7 @@ class Portion:
     lines: bytes
 
 
-def _portions(ends: Ends, table: Table, after: Row | None) -> Iterator[Portion]:
+def _portions(ends: Ends, table: ServerTable, after: Row | None) -> Iterator[Portion]:
     while True:
         last = next(iter(ends.clone.read(made_lines.last_of_portion(table, after))), None)
         rows, lines = made(ends, table, statements.between(table.key, after, last))
@@ -49,7 +49,7 @@ def _portions(ends: Ends, table: Table, after: Row | None) -> Iterator[Portion]:
         after = last
 
 
-def made(ends: Ends, table: Table, condition: bytes) -> tuple[int, bytes]:
+def made(ends: Ends, table: ServerTable, condition: bytes) -> tuple[int, bytes]:
     """Return how many rows of the clone's meet the condition, -1 for an unknown number, and their lines; none
     where the server could not make them."""
     found = ends.clone.read_strictly(made_lines.lines(table, condition))

@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Sequence
 
 from zbackup.engines.mysql.production import statements
-from zbackup.engines.mysql.production.tables import GEOMETRY, Column, Table, quoted_name
+from zbackup.engines.mysql.production.tables import GEOMETRY, Column, ServerTable, quoted_name
 from zbackup.engines.mysql.server.connection import Connection, Row
 from zbackup.engines.mysql.sql.quoting import identifier
 from zbackup.model.table_name import TableName
@@ -39,15 +39,15 @@ _TAB, _NULL = "0x09", "0x4E554C4C"
 
 
 def loads(production: Connection) -> bool:
-    """Tell whether the server takes rows as lines, and logs them as rows."""
+    """Whether the server takes rows as lines, and logs them as rows."""
     asked = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('local_infile', 'binlog_format', 'log_bin')"
     found = {str(row["Variable_name"]): str(row["Value"]).upper() for row in production.rows(asked)}
     as_rows = found.get("log_bin") == "OFF" or found.get("binlog_format", "ROW") == "ROW"
     return found.get("local_infile") == "ON" and as_rows
 
 
-def are_possible(table: Table) -> bool:
-    """Tell whether rows of the table can come as lines: those of a key's ranges, each all or none."""
+def are_possible(table: ServerTable) -> bool:
+    """Whether rows of the table can come as lines: those of a key's ranges, each all or none."""
     return (
         table.engine.lower() == "innodb"
         and bool(table.key)
@@ -55,12 +55,12 @@ def are_possible(table: Table) -> bool:
     )
 
 
-def at_a_time(table: Table) -> int:
+def at_a_time(table: ServerTable) -> int:
     """Return how many rows make a portion, by the server's estimate of their length."""
     return max(1, min(LINES_AT_MOST, WANTED_BYTES // max(table.row_bytes, 1)))
 
 
-def lines(table: Table, condition: bytes) -> bytes:
+def lines(table: ServerTable, condition: bytes) -> bytes:
     """Return the statement for the number of rows, of those that are no lines as they are LONG_VALUE, and for
     all of them in one text."""
     long = " OR ".join(_is_long(c) for c in table.stored if c.data_type in statements.LONG) or "NULL"
@@ -68,7 +68,7 @@ def lines(table: Table, condition: bytes) -> bytes:
     return f"SELECT COUNT(*), COUNT(IF({long}, 1, NULL)), {_text(table)} {source}".encode() + condition
 
 
-def proof(name: TableName, table: Table, condition: bytes) -> bytes:
+def proof(name: TableName, table: ServerTable, condition: bytes) -> bytes:
     """Return the statement for the number of rows that a table of the same shape has there, and for the hash
     of their lines, which are in the key's order only if that is the primary one."""
     source = f"FROM {quoted_name(name)} FORCE INDEX ({identifier(table.index)}) WHERE "
@@ -76,11 +76,11 @@ def proof(name: TableName, table: Table, condition: bytes) -> bytes:
 
 
 def proves(found: Row, rows: int, made: bytes) -> bool:
-    """Tell whether these are the rows of the lines that were `made`, the last of which has an end, too."""
+    """Whether these are the rows of the lines that were `made`, the last of which has an end, too."""
     return found == (b"%d" % rows, hashlib.sha256(memoryview(made)[:-1]).hexdigest().encode())
 
 
-def _text(table: Table) -> str:
+def _text(table: ServerTable) -> str:
     values = f", {_TAB}, ".join(_value(column) for column in table.stored)
     return f"GROUP_CONCAT({values} SEPARATOR '\\n')"
 
@@ -105,7 +105,7 @@ def _value(column: Column) -> str:
     return f"IFNULL({text}, {_NULL})"
 
 
-def load(name: TableName, table: Table) -> bytes:
+def load(name: TableName, table: ServerTable) -> bytes:
     """Return the statement that takes them."""
     fields, set_ = [], []
     for number, column in enumerate(table.stored):
@@ -124,7 +124,7 @@ def load(name: TableName, table: Table) -> bytes:
 
 
 def are_numbers(key: Sequence[Column]) -> bool:
-    """Tell whether keys can come as lines of numbers."""
+    """Whether keys can come as lines of numbers."""
     return len(key) == 1 and key[0].kind == "number"
 
 
@@ -144,7 +144,7 @@ def split(found: Row) -> list[bytes] | None:
     return text.split(b"\n") if len(text) == length + count - 1 and count <= MOST_KEYS else None
 
 
-def last_of_portion(table: Table, after: Row | None) -> bytes:
+def last_of_portion(table: ServerTable, after: Row | None) -> bytes:
     """Return the statement for the last key of the next portion."""
     query = statements.read_rows(table, table.key, after=after)
     return query + f" LIMIT 1 OFFSET {at_a_time(table) - 1}".encode()

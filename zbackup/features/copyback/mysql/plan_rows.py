@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from zbackup.engines.mysql.production import tables
-from zbackup.engines.mysql.production.tables import Table, quoted_name
+from zbackup.engines.mysql.production.tables import ServerTable, quoted_name
 from zbackup.engines.mysql.sql.quoting import identifier
 from zbackup.features.copyback.copying import CopyStep, CopyWish
 from zbackup.features.copyback.mysql import made_lines
@@ -13,7 +13,9 @@ from zbackup.model.errors import NotFound, Refused
 from zbackup.model.table_name import TableName
 
 
-def plan_rows(sides: Sides, wish: CopyWish, table: Table, into: TableName, there: Table | None) -> TableJob:
+def plan_rows(
+    sides: Sides, wish: CopyWish, table: ServerTable, into: TableName, there: ServerTable | None
+) -> TableJob:
     """Rows into the table that production has."""
     if there is None:
         raise NotFound(f"production has no table {into}: leave out --missing and --changed")
@@ -51,7 +53,7 @@ def plan_rows(sides: Sides, wish: CopyWish, table: Table, into: TableName, there
     return TableJob(step=step, table=table, work=into, as_lines=lines, parents=frozenset(parents))
 
 
-def _shown(wish: CopyWish, table: Table, into: TableName, *, lines: bool) -> Iterator[str]:
+def _shown(wish: CopyWish, table: ServerTable, into: TableName, *, lines: bool) -> Iterator[str]:
     if wish.missing:
         names = ", ".join(identifier(c.name) for c in table.stored)
         insert = f"INSERT INTO {quoted_name(into)} ({names}) VALUES ..."
@@ -62,7 +64,7 @@ def _shown(wish: CopyWish, table: Table, into: TableName, *, lines: bool) -> Ite
         yield f"UPDATE {quoted_name(into)} SET ... WHERE {where};  -- one for each row that differs"
 
 
-def _require_same_columns(table: Table, there: Table) -> None:
+def _require_same_columns(table: ServerTable, there: ServerTable) -> None:
     known = {c.name: c for c in there.columns}
     for column in table.stored:
         other = known.get(column.name)

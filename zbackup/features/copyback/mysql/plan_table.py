@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from zbackup.engines.mysql.production import tables
 from zbackup.engines.mysql.production.statements import loses_types
-from zbackup.engines.mysql.production.tables import ForeignKey, Table, quoted_name
+from zbackup.engines.mysql.production.tables import ForeignKey, ServerTable, quoted_name
 from zbackup.engines.mysql.sql.quoting import identifier
 from zbackup.features.copyback.copying import Action, CopyStep, CopyWish
 from zbackup.features.copyback.mysql import made_lines
@@ -55,7 +55,7 @@ def plan_table(sides: Sides, wish: CopyWish, name: TableName) -> TableJob:
         raise Refused(f"{name}: {refused}") from None
 
 
-def _require_copyable(table: Table) -> None:
+def _require_copyable(table: ServerTable) -> None:
     if table.type == "SYSTEM VERSIONED":
         raise Refused("it keeps its history (system versioning), which a copy of rows would lose")
     if table.type == "SEQUENCE":
@@ -64,7 +64,7 @@ def _require_copyable(table: Table) -> None:
         raise Refused(f"zbackup copies no tables of the engine {table.engine or '(none)'}")
 
 
-def _require_true_json(sides: Sides, wish: CopyWish, table: Table) -> None:
+def _require_true_json(sides: Sides, wish: CopyWish, table: ServerTable) -> None:
     """MariaDB's JSON is text. MySQL's has types, of which its text holds some only."""
     for column in table.stored:
         if column.data_type != "json":
@@ -78,7 +78,7 @@ def _require_true_json(sides: Sides, wish: CopyWish, table: Table) -> None:
             )
 
 
-def _target(sides: Sides, wish: CopyWish, table: Table) -> tuple[TableName, Table | None]:
+def _target(sides: Sides, wish: CopyWish, table: ServerTable) -> tuple[TableName, ServerTable | None]:
     """Under which name it comes to production, and what is there."""
     name = table.name
     if wish.into is not None:
@@ -116,7 +116,9 @@ def together(jobs: Mapping[TableName, TableJob]) -> dict[TableName, TableJob]:
     return found
 
 
-def _whole(sides: Sides, wish: CopyWish, table: Table, into: TableName, there: Table | None) -> TableJob:
+def _whole(
+    sides: Sides, wish: CopyWish, table: ServerTable, into: TableName, there: ServerTable | None
+) -> TableJob:
     """A table of its own, filled under a working name, and renamed when it is complete."""
     require_keys(sides.production, table)
     text = tables.definition(sides.clone, table.name)
@@ -158,7 +160,7 @@ def _whole(sides: Sides, wish: CopyWish, table: Table, into: TableName, there: T
     return replace(job, step=replace(job.step, statements=tuple(_shown(job))))
 
 
-def _left_out(table: Table, into: TableName, definition: Definition) -> list[str]:
+def _left_out(table: ServerTable, into: TableName, definition: Definition) -> list[str]:
     """Note what a table of another name is made without."""
     left = [f"trigger {t.name}" for t in table.triggers] + [
         f"foreign key {key.name}" for key in definition.foreign
@@ -167,7 +169,7 @@ def _left_out(table: Table, into: TableName, definition: Definition) -> list[str
 
 
 def _keys_apart(
-    sides: Sides, table: Table, definition: Definition, work: TableName, *, resumed: bool
+    sides: Sides, table: ServerTable, definition: Definition, work: TableName, *, resumed: bool
 ) -> tuple[Definition, Sequence[Key]]:
     """The definition to begin with, and the indexes to be built behind the rows, but for those that an
     earlier run has built."""
@@ -182,7 +184,7 @@ def _keys_apart(
     return shape, keys
 
 
-def _is_innodb(table: Table) -> bool:
+def _is_innodb(table: ServerTable) -> bool:
     return table.engine.lower() == "innodb"
 
 
@@ -193,7 +195,7 @@ def _mark(wish: CopyWish, name: TableName, into: TableName, text: str) -> str:
 
 
 def _foreign(
-    sides: Sides, wish: CopyWish, definition: Definition, table: Table, work: TableName
+    sides: Sides, wish: CopyWish, definition: Definition, table: ServerTable, work: TableName
 ) -> tuple[tuple[ForeignKey, ...], tuple[DefinitionPiece, ...], tuple[str, ...]]:
     """The foreign keys to be made, what each says, and notes on those that get another name."""
     known = {key.name: key for key in tables.foreign_keys(sides.clone, table.name, of_others=False)}
@@ -223,7 +225,7 @@ def _foreign(
     return tuple(keys), tuple(rests), tuple(notes)
 
 
-def _triggers(sides: Sides, table: Table, work: TableName) -> list[Creation]:
+def _triggers(sides: Sides, table: ServerTable, work: TableName) -> list[Creation]:
     def changed(text: str, mode: str) -> StoredText:
         modes = mode.split(",")
         escapes = "NO_BACKSLASH_ESCAPES" not in modes
@@ -259,7 +261,7 @@ def rename(jobs: Sequence[TableJob], marker: TableName | None = None) -> str:
     return "RENAME TABLE " + ", ".join(f"{quoted_name(a)} TO {quoted_name(b)}" for a, b in moves if b)
 
 
-def _view(sides: Sides, wish: CopyWish, table: Table) -> TableJob:
+def _view(sides: Sides, wish: CopyWish, table: ServerTable) -> TableJob:
     if wish.rows:
         raise Refused("it is a view: leave out --missing and --changed")
     into, there = _target(sides, wish, table)

@@ -25,13 +25,13 @@ from zbackup.engines.mysql.server.connection import (
 from zbackup.engines.mysql.sql.quoting import identifier
 from zbackup.features.copyback.copying import CopiedTable, CopyPlan, CopyStep, CopyWish, Difference
 from zbackup.features.copyback.mysql import encryption, made_lines
-from zbackup.features.copyback.mysql.compare import Tally, difference, put_back
+from zbackup.features.copyback.mysql.compare import CopyTally, difference, put_back
 from zbackup.features.copyback.mysql.definition import schema_named
 from zbackup.features.copyback.mysql.ends import Ends, sessions, when_allowed
 from zbackup.features.copyback.mysql.fill import fill, prove
 from zbackup.features.copyback.mysql.finish import add_extras, add_keys, exchange, release
 from zbackup.features.copyback.mysql.job import TableJob, in_turn, parents_first
-from zbackup.features.copyback.mysql.lacking import MOST_REMEMBERED, Remembered, lacking
+from zbackup.features.copyback.mysql.lacking import MOST_REMEMBERED, LackingNumbers, lacking
 from zbackup.features.copyback.mysql.load_lacking import load_lacking
 from zbackup.features.copyback.mysql.load_rows import Filled
 from zbackup.features.copyback.mysql.marker import find_marker, marker_named, remove_marker, set_marker
@@ -51,24 +51,19 @@ ONE_VIEW = b"START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MysqlCopier:
-    """See ports.Copier."""
-
     account: ProductionAccount
 
     @property
     def configured(self) -> bool:
-        """See ports.Copier."""
         return self.account.rules is not None
 
     def require_account(self, schemas: Sequence[str] = ()) -> str:
-        """See ports.Copier."""
         with connect(self.account.login) as connection:
             where = require_privileges(connection, schemas)
             how = "LOAD DATA" if made_lines.loads(connection) else f"INSERT ({made_lines.FASTER})"
         return f"{self.account.login.user} may copy into {where}, by {how}"
 
     def admits(self, entrance: Entrance, wish: CopyWish) -> Entrance | None:
-        """See ports.Copier."""
         login = replace(entrance, user=entrance.user or self.account.login.user)
         if not entrance.user:
             login = replace(login, password=self.account.login.password())
@@ -89,7 +84,6 @@ class MysqlCopier:
 
     @contextmanager
     def session(self, entrance: Entrance, wish: CopyWish, progress: Progress) -> Iterator["MysqlCopy"]:
-        """See ports.Copier."""
         with ExitStack() as open_ones:
             loads = not (wish.changed or wish.where)
             production, loaders = sessions(open_ones, self.account.login, progress, loads=loads)
@@ -140,20 +134,17 @@ class MysqlCopier:
 
 @dataclass(slots=True, kw_only=True)
 class MysqlCopy:
-    """See ports.CopySession."""
-
     sides: Sides
     ends: Ends
     wish: CopyWish
     progress: Progress
     _jobs: dict[TableName, TableJob] = field(default_factory=dict)
     _marker: TableName | None = None
-    _remembered: dict[TableName, Remembered] = field(default_factory=dict)
+    _remembered: dict[TableName, LackingNumbers] = field(default_factory=dict)
     _new_schemas: dict[str, str] = field(default_factory=dict)
     """The statements that make them."""
 
     def plan(self) -> CopyPlan:
-        """See ports.CopySession."""
         names, notes = self._names()
         wish = replace(self.wish, tables=tuple(names))
         if wish.into and not wish.into.is_schema and len(names) > 1:
@@ -170,11 +161,10 @@ class MysqlCopy:
         return CopyPlan(steps=(*self._schemas(ordered), *(job.step for job in ordered)), notes=tuple(notes))
 
     def compare(self, step: CopyStep) -> Difference:
-        """See ports.CopySession."""
         self.progress.phase("comparing", str(step.into))
         self._one_view()
         others = sum(known.size for known in self._remembered.values() if known.is_whole)
-        remembered = self._remembered[step.source] = Remembered(MOST_REMEMBERED - others)
+        remembered = self._remembered[step.source] = LackingNumbers(MOST_REMEMBERED - others)
         return difference(self.ends, self._jobs[step.source], self.wish, remembered)
 
     def act(self, plan: CopyPlan) -> tuple[CopiedTable, ...]:
@@ -267,7 +257,7 @@ class MysqlCopy:
 
     def _put_back(self, jobs: Sequence[TableJob]) -> list[CopiedTable]:
         """Rows into all these tables, again while that brings rows whose parents were not there before."""
-        found: dict[TableName, Tally] = {}
+        found: dict[TableName, CopyTally] = {}
         left = list(jobs)
         while left:
             before = sum(tally.inserted for tally in found.values())
@@ -282,7 +272,7 @@ class MysqlCopy:
                 break
         return [_tallied(job.step, found[job.step.source]) for job in jobs]
 
-    def _rows(self, job: TableJob) -> Tally:
+    def _rows(self, job: TableJob) -> CopyTally:
         self.progress.phase("putting rows back", str(job.step.into))
         self._use(job.step.into.schema)
         self._one_view()
@@ -352,7 +342,7 @@ def _require_own_names(jobs: Sequence[TableJob]) -> None:
         given[step.into] = step.source
 
 
-def _tallied(step: CopyStep, tally: Tally) -> CopiedTable:
+def _tallied(step: CopyStep, tally: CopyTally) -> CopiedTable:
     return replace(
         _copied(step, inserted=tally.inserted),
         updated=tally.updated,

@@ -31,7 +31,7 @@ class StoredText:
 
 def view_named(text: str, name: TableName, *, replace: bool) -> StoredText:
     """SHOW CREATE VIEW's text, for a view of another name. Raise Refused if it is not understood."""
-    reader = _Reader(text, tuple(tokens(text, comments=True)))
+    reader = _TokenReader(text, tuple(tokens(text, comments=True)))
     reader.take("CREATE")
     if reader.is_next("ALGORITHM"):
         reader.take("ALGORITHM", "=")
@@ -61,7 +61,7 @@ def trigger_on(
     It is as it was written, in the sql_mode of the session that made it.
     """
     mode = {"ansi_quotes": ansi_quotes, "backslash_escapes": backslash_escapes}
-    reader = _Reader(text, tuple(tokens(text, comments=True, **mode)), mode)
+    reader = _TokenReader(text, tuple(tokens(text, comments=True, **mode)), mode)
     reader.take("CREATE")
     user, host = reader.definer()
     reader.take("TRIGGER")
@@ -78,7 +78,7 @@ def trigger_on(
     return StoredText(made, user, host)
 
 
-class _Reader:
+class _TokenReader:
     """Tokens read one after the other. Raises Refused where another comes than is meant."""
 
     def __init__(self, text: str, found: Sequence[Token], mode: dict[str, bool] | None = None) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from zbackup.engines.mysql.production import tables
-from zbackup.engines.mysql.production.tables import Table
+from zbackup.engines.mysql.production.tables import ServerTable
 from zbackup.engines.mysql.server.connection import PrivilegeMissing, StatementFailed
 from zbackup.engines.mysql.sql.quoting import identifier
 from zbackup.features.copyback.copying import CopiedTable, CopyStep, CopyWish
@@ -92,7 +92,7 @@ def _planned(sides: Sides, wish: CopyWish, name: TableName) -> TableJob | None:
         return None
 
 
-def _named(sides: Sides, table: Table, into: TableName, moment: str) -> TableJob:
+def _named(sides: Sides, table: ServerTable, into: TableName, moment: str) -> TableJob:
     beside = TableName(into.schema, shortened(into.table, "_restored"))
     kept = TableName(into.schema, shortened(into.table, f"_before_{moment}"))
     was = tables.read_table(sides.production, kept)

@@ -8,20 +8,20 @@ from pathlib import Path
 from zbackup.config.secret import SecretRef
 from zbackup.config.settings import Instance, Settings
 from zbackup.features.init.jobs.administrators import Administrator
-from zbackup.features.init.setup import Account, Newcomer, Server
+from zbackup.features.init.setup import AccountState, FoundServer, Newcomer
 from zbackup.jobs.context import Context
 from zbackup.jobs.drills.verdicts import drilled
 from zbackup.model.errors import ConfigError, Refused, ZbackupError
 from zbackup.zfs.datasets import Zfs
 
 
-def configured(server: Server, settings: Settings | None) -> str:
+def configured(server: FoundServer, settings: Settings | None) -> str:
     """The instance that is this server already, by its address or its datasets; "" for none."""
     instances = settings.instance.values() if settings else ()
     return next((each.name for each in instances if _is(server, each)), "")
 
 
-def _is(server: Server, instance: Instance) -> bool:
+def _is(server: FoundServer, instance: Instance) -> bool:
     if (server.engine == "mongodb") != (instance.engine == "mongodb"):
         return False
     if path := instance.socket_path:
@@ -44,7 +44,7 @@ def mountpoints(zfs: Zfs, homes: Iterable[str]) -> dict[str, str]:
     return {d.name: d.mountpoint for pool in pools for d in zfs.filesystems(pool) if d.mountpoint}
 
 
-def account(new: Newcomer, administrator: Administrator) -> Account | None:
+def account(new: Newcomer, administrator: Administrator) -> AccountState | None:
     """Inspect its account; None where nobody has to log in.
 
     Raise Refused when there is one whose password nobody told us.
@@ -53,14 +53,14 @@ def account(new: Newcomer, administrator: Administrator) -> Account | None:
         return None
     password = _secret(Path(new.password))
     if password and administrator.account_works(new.user, password):
-        return Account(works=True, exists=True, secret=True)
+        return AccountState(works=True, exists=True, secret=True)
     exists = administrator.account_exists(new.user) if new.server.login == "admin" else None
     if exists and not password:
         raise Refused(
             f"{new.server.where} has an account {new.user} already: write its password into {new.password} "
             "(one line), or drop the account, and run zbackup init again"
         )
-    return Account(exists=exists, secret=bool(password))
+    return AccountState(exists=exists, secret=bool(password))
 
 
 def _secret(path: Path) -> str:
@@ -73,7 +73,7 @@ def _secret(path: Path) -> str:
 
 
 def unfinished(contexts: Sequence[Context]) -> Mapping[str, tuple[bool, bool]]:
-    """Tell of configured instances whether the first backup is missing, and a drill that passed. Complete
+    """Of configured instances whether the first backup is missing, and a drill that passed. Complete
     ones are left out.
 
     What cannot be looked at is left to `zbackup check`.

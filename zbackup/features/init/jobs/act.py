@@ -12,7 +12,7 @@ from zbackup.config.load import parse
 from zbackup.config.secret import SecretRef
 from zbackup.features.init.jobs import host
 from zbackup.features.init.jobs.administrators import Administrator
-from zbackup.features.init.setup import Newcomer, Step
+from zbackup.features.init.setup import Newcomer, SetupStep
 from zbackup.model.errors import DatabaseError, Refused
 from zbackup.proc import secure_files
 from zbackup.proc.run import Runner, run
@@ -51,7 +51,7 @@ def read_config(path: Path) -> str:
         raise Refused(f"{path} is not UTF-8 text: zbackup init adds nothing to it") from None
 
 
-def act(step: Step, on: Acting) -> None:
+def act(step: SetupStep, on: Acting) -> None:
     """Do one step. Raise what is in the way: DatabaseError, CommandFailed, Refused, ConfigError."""
     match step.kind:
         case "write":
@@ -77,7 +77,7 @@ def act(step: Step, on: Acting) -> None:
             _write_config(on)
 
 
-def install(steps: Sequence[Step], runner: Runner = run) -> None:
+def install(steps: Sequence[SetupStep], runner: Runner = run) -> None:
     """Do steps that are files and commands alone."""
     for step in steps:
         if step.kind == "write":

@@ -8,7 +8,7 @@ from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server import account
 from zbackup.engines.mysql.server.connection import LoginRefused, PrivilegeMissing, connect
 from zbackup.engines.mysql.server.inspect import inspect
-from zbackup.features.init.setup import EngineName, Server
+from zbackup.features.init.setup import EngineName, FoundServer
 
 ANSWER_S = 30.0
 """Seconds that a server may be silent before it is given up."""
@@ -21,7 +21,7 @@ class Administrator(Protocol):
         """The version, where all of its files are, as it says, and whether nobody has to log in."""
 
     def account_exists(self, user: str) -> bool:
-        """Tell whether zbackup's account is there. Raise DatabaseError when that cannot be seen."""
+        """Whether zbackup's account is there. Raise DatabaseError when that cannot be seen."""
 
     def create_account(self, user: str, password: str) -> None:
         """Make zbackup's account with what it needs, or complete one; a password that it has stays.
@@ -30,10 +30,10 @@ class Administrator(Protocol):
         """
 
     def account_admits(self, user: str, password: str) -> bool:
-        """Tell whether the account can log in with this password, whatever it may do."""
+        """Whether the account can log in with this password, whatever it may do."""
 
     def account_works(self, user: str, password: str) -> bool:
-        """Tell whether the account can log in with this password, and look at all that zbackup has to see."""
+        """Whether the account can log in with this password, and look at all that zbackup has to see."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ class MysqlAdministrator:
         return True
 
 
-def administrator(server: Server, user: str, password: str | None) -> Administrator:
+def administrator(server: FoundServer, user: str, password: str | None) -> Administrator:
     """The server as its administrator sees it; with no `password` by the socket alone, or without a login."""
     if server.engine == "mongodb":
         # PyMongo takes long to read: only who has a MongoDB waits for it.
@@ -100,7 +100,7 @@ def administrator(server: Server, user: str, password: str | None) -> Administra
     )
 
 
-def account_script(server: Server, user: str, password: str) -> str:
+def account_script(server: FoundServer, user: str, password: str) -> str:
     """Return the script that an administrator runs to make zbackup's account."""
     if server.engine == "mongodb":
         from zbackup.engines.mongodb.server import account as of_mongodb

@@ -14,9 +14,9 @@ from typing import Literal
 
 from zbackup.engines.mysql.server.greeting import greeting
 from zbackup.features.init.jobs.administrators import Administrator
-from zbackup.features.init.setup import EngineName, Server
+from zbackup.features.init.setup import EngineName, FoundServer
 from zbackup.model.errors import DatabaseError, Refused
-from zbackup.proc.listening import ORDINARY_UID, Process, listens, running, shares_network
+from zbackup.proc.listening import ORDINARY_UID, FoundProcess, listens, running, shares_network
 from zbackup.proc.mounts import is_below
 from zbackup.zfs.datasets import Zfs
 
@@ -37,7 +37,7 @@ MOST_SOCKETS = 8
 """Sockets of one server that are tried: each may keep us waiting."""
 
 HERE = ("127.0.0.1", "0.0.0.0", "::1", "::")
-AdministratorsOf = Callable[[Server], Sequence[Administrator]]
+AdministratorsOf = Callable[[FoundServer], Sequence[Administrator]]
 """Administrators as whom a server is asked, in this order."""
 
 
@@ -45,13 +45,13 @@ AdministratorsOf = Callable[[Server], Sequence[Administrator]]
 class Passed:
     """A process that runs a database server and is not offered, and why; None: as many as `why` says."""
 
-    process: Process | None
+    process: FoundProcess | None
     why: str
 
 
 def discover(
     zfs: Zfs, run_dir: Path, named: Collection[str], administrators: AdministratorsOf
-) -> tuple[tuple[Server, ...], tuple[Passed, ...]]:
+) -> tuple[tuple[FoundServer, ...], tuple[Passed, ...]]:
     """The servers that can be reached, each with what its administrator sees of it, and those passed over;
     `named` are the addresses that the operator names.
 
@@ -81,12 +81,12 @@ def discover(
     return tuple(servers), tuple(passed)
 
 
-def is_ordinary(server: Server) -> bool:
-    """Tell whether somebody's own account runs it, and not the system's."""
+def is_ordinary(server: FoundServer) -> bool:
+    """Whether somebody's own account runs it, and not the system's."""
     return server.process.uid >= ORDINARY_UID
 
 
-def _stranger(process: Process, named: Collection[str]) -> Server | None:
+def _stranger(process: FoundProcess, named: Collection[str]) -> FoundServer | None:
     """An ordinary user's server as the kernel shows it alone, at the address by which it would be reached;
     None when it is named, or listens nowhere here."""
     asked = _asked_for(process, named)
@@ -96,16 +96,16 @@ def _stranger(process: Process, named: Collection[str]) -> Server | None:
     if engine == "mongodb" and (found := _at_port(process)):
         return found
     if process.sockets:
-        return Server(process=process, engine=engine, version="", socket=min(process.sockets))
+        return FoundServer(process=process, engine=engine, version="", socket=min(process.sockets))
     return None
 
 
-def _with_our_ports(process: Process) -> Process:
+def _with_our_ports(process: FoundProcess) -> FoundProcess:
     """Without ports in another network, such as a container's: who listens at that port here is another."""
     return process if shares_network(process.pid) else replace(process, ports=())
 
 
-def _asked_for(process: Process, named: Collection[str]) -> Process:
+def _asked_for(process: FoundProcess, named: Collection[str]) -> FoundProcess:
     """Leave of an ordinary user's addresses those that are named; the system's stay."""
     if process.uid < ORDINARY_UID:
         return process
@@ -117,7 +117,7 @@ def _here(host: str) -> str:
     return "::1" if ":" in host else "127.0.0.1"
 
 
-def _reach(process: Process) -> Server | None:
+def _reach(process: FoundProcess) -> FoundServer | None:
     """Return how clients reach it: the socket of MySQL's protocol, or mongod's port, else its socket."""
     engine = PROGRAMS[Path(process.program).name]
     if engine == "mongodb":
@@ -125,29 +125,29 @@ def _reach(process: Process) -> Server | None:
     for path in sorted(process.sockets)[:MOST_SOCKETS]:
         if listens(path, process.pid) and (version := greeting(path)):
             flavor: EngineName = "mariadb" if "mariadb" in version.lower() else "mysql"
-            return Server(process=process, engine=flavor, version=version, socket=path)
+            return FoundServer(process=process, engine=flavor, version=version, socket=path)
     return None
 
 
-def _reach_mongod(process: Process) -> Server | None:
+def _reach_mongod(process: FoundProcess) -> FoundServer | None:
     """Reach it by its port where it has one: the unit has a /tmp of its own, without mongod's socket."""
     if found := _at_port(process):
         return found
     for path in process.sockets[:MOST_SOCKETS]:
         if listens(path, process.pid):
-            return Server(process=process, engine="mongodb", version="", socket=path)
+            return FoundServer(process=process, engine="mongodb", version="", socket=path)
     return None
 
 
-def _at_port(process: Process) -> Server | None:
+def _at_port(process: FoundProcess) -> FoundServer | None:
     """A mongod that can be reached from this host alone, or from everywhere."""
     for host, port in process.ports:
         if host in HERE:
-            return Server(process=process, engine="mongodb", version="", host=_here(host), port=port)
+            return FoundServer(process=process, engine="mongodb", version="", host=_here(host), port=port)
     return None
 
 
-def seen(server: Server, zfs: Zfs, administrators: Sequence[Administrator]) -> Server:
+def seen(server: FoundServer, zfs: Zfs, administrators: Sequence[Administrator]) -> FoundServer:
     """With what the first is told whom it lets in; where it lets nobody in, what the kernel shows has to
     do."""
     directories = list(server.process.directories)
@@ -174,7 +174,7 @@ def first_admitted(administrators: Sequence[Administrator]) -> Administrator:
     return administrators[-1]
 
 
-def _own(paths: Sequence[str], process: Process) -> tuple[list[str], tuple[str, ...]]:
+def _own(paths: Sequence[str], process: FoundProcess) -> tuple[list[str], tuple[str, ...]]:
     """Tell paths that belong to the server's user, or have files that it has open, from those that it only
     names: root would let the daemon prune what lies there. What is not there is neither: a server may name a
     log that it has not begun, and anything at all."""

@@ -105,7 +105,7 @@ def _property(name: str) -> str:
 
 
 def daemon_may_read(path: Path) -> bool:
-    """Tell whether the daemon's group, or everybody, may read a file."""
+    """Whether the daemon's group, or everybody, may read a file."""
     found = secure_files.stat(path)
     shared = found.st_gid == daemon_group() and bool(found.st_mode & 0o040)
     return shared or bool(found.st_mode & 0o004)
@@ -138,7 +138,7 @@ def _units() -> dict[str, str]:
 
 
 def is_active() -> bool:
-    """Tell whether the daemon runs as systemd's service."""
+    """Whether the daemon runs as systemd's service."""
     try:
         run(("systemctl", "is-active", "--quiet", "zbackup.service"), mutates=False, timeout=ASK_LIMIT_S)
     except CommandFailed:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from zbackup.features.init.plan import receive
-from zbackup.features.init.setup import Step
+from zbackup.features.init.setup import SetupStep
 from zbackup.model.errors import DatasetNotFound, NotFound, Refused
 from zbackup.proc import secure_files
 from zbackup.proc.run import Runner, run
@@ -29,7 +29,7 @@ def inspect(zfs: Zfs, dataset: str, user: str) -> tuple[set[str], bool, int]:
     return known, found is not None, quota
 
 
-def act(steps: Sequence[Step], runner: Runner = run) -> None:
+def act(steps: Sequence[SetupStep], runner: Runner = run) -> None:
     """Do them in their order; each may be repeated."""
     for step in steps:
         runner(step.argv)

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from zbackup.clock import Clock
 from zbackup.config.settings import Instance, Settings
 from zbackup.features.init.jobs import host
-from zbackup.features.init.plan.verdict import JobSeen, Verdict, lacking, needed, of_jobs
-from zbackup.jobs.journal import Journal, Remembered
+from zbackup.features.init.plan.verdict import DaemonVerdict, JobSeen, lacking, needed, of_jobs
+from zbackup.jobs.journal import JobState, Journal
 from zbackup.model.command_line import command_line
 from zbackup.model.errors import CommandFailed, Refused, ZbackupError
 from zbackup.model.progress import Progress
@@ -91,12 +91,12 @@ def _jobs(
         yield from _told(name, one)
 
 
-def _told(name: str, one: Verdict) -> Iterator[ZbackupError]:
+def _told(name: str, one: DaemonVerdict) -> Iterator[ZbackupError]:
     if one.state == "fails":
         yield Refused(f"{name}: the daemon cannot do its work: {one.why}; {SEE}")
     elif one.state == "waiting":
         yield ZbackupError(f"{name}: the daemon has not inspected it within {LIMIT_S:.0f} s: {SEE}")
 
 
-def _seen(row: Remembered) -> JobSeen:
+def _seen(row: JobState) -> JobSeen:
     return JobSeen(job=row.job, last=row.last, failed=row.failed, failures=row.failures, message=row.message)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from zbackup.features.init.plan.presets import cost
-from zbackup.features.init.setup import Copies, Newcomer
+from zbackup.features.init.setup import DestinationSetup, Newcomer
 from zbackup.model.errors import Refused
 
 HEADER = """\
@@ -93,7 +93,7 @@ def _lines(new: Newcomer) -> Iterator[str]:
     yield from _service(table, new)
 
 
-def _copies(table: str, copies: Copies) -> Iterator[str]:
+def _copies(table: str, copies: DestinationSetup) -> Iterator[str]:
     yield f"[[{table}.ship]]"
     yield f"to = {quoted(copies.to)}"
     yield f"name = {quoted(copies.name)}"

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from zbackup.features.init.setup import Server
+from zbackup.features.init.setup import FoundServer
 from zbackup.model.command_line import command_line
 from zbackup.model.errors import Refused
 from zbackup.plan.health.placement import needed_datasets
@@ -12,7 +12,7 @@ LONGEST = 40
 _UNFIT = re.compile(r"[^a-z0-9_-]+")
 
 
-def datasets(server: Server, mountpoints: Mapping[str, str]) -> tuple[str, ...]:
+def datasets(server: FoundServer, mountpoints: Mapping[str, str]) -> tuple[str, ...]:
     """The datasets that hold everything the server has. Raise Refused, saying what to do, when there are
     none.
 
@@ -45,7 +45,7 @@ def datasets(server: Server, mountpoints: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(wanted)
 
 
-def proposals(server: Server, wanted: Sequence[str], mountpoints: Mapping[str, str]) -> list[str]:
+def proposals(server: FoundServer, wanted: Sequence[str], mountpoints: Mapping[str, str]) -> list[str]:
     """Propose what would be better for a server on these datasets, and is the operator's to do: nothing is
     moved by us."""
     found = []
@@ -73,7 +73,7 @@ def _log_apart(data: str, mountpoint: str) -> str:
     )
 
 
-def name_for(server: Server, wanted: Sequence[str], taken: Collection[str]) -> str:
+def name_for(server: FoundServer, wanted: Sequence[str], taken: Collection[str]) -> str:
     """A name for the instance: after its dataset, else its engine, and one that is free."""
     last = wanted[0].rpartition("/")[2] if wanted else ""
     base = _fit(last) or server.engine
@@ -92,7 +92,7 @@ def _numbered(base: str) -> Iterator[str]:
         number += 1
 
 
-def _move(server: Server, directory: str) -> str:
+def _move(server: FoundServer, directory: str) -> str:
     service = server.process.unit or "the server"
     record = "recordsize=32K" if server.engine == "mongodb" else "recordsize=16K"
     options = ("-o", record, "-o", "compression=lz4", "-o", "atime=off")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection
 
-from zbackup.features.init.setup import Step
+from zbackup.features.init.setup import SetupStep
 from zbackup.model.errors import Refused, UsageError
 
 ALLOWED = "receive,create,mount,userprop,readonly,canmount,mountpoint,setuid,exec,devices"
@@ -48,7 +48,7 @@ def line(program: str, dataset: str, key: str) -> str:
 
 def steps(
     dataset: str, user: str, quota: int, *, there: Collection[str], known: bool, limit: int = 0
-) -> tuple[Step, ...]:
+) -> tuple[SetupStep, ...]:
     """Dataset, user and rights; `there` are the datasets that exist, `known` says that the user does, `limit`
     is the quota that the dataset has and `quota` the one it gets, in bytes (0: none)."""
     argv: tuple[str, ...]
@@ -56,7 +56,7 @@ def steps(
     if not known:
         # "*": no password fits, yet the account is not locked: sshd would take no key for one that is.
         argv = ("useradd", "--system", "--create-home", "--shell", "/bin/sh", "--password", "*", user)
-        found.append(Step(kind="run", text=f"make the user {user}", argv=argv))
+        found.append(SetupStep(kind="run", text=f"make the user {user}", argv=argv))
     parts = dataset.split("/")
     for depth in range(2, len(parts) + 1):
         name = "/".join(parts[:depth])
@@ -64,12 +64,14 @@ def steps(
             continue
         most = ("-o", f"quota={quota}") if quota and name == dataset else ()
         argv = ("zfs", "create", "-o", "canmount=off", "-o", "mountpoint=none", *most, name)
-        found.append(Step(kind="run", text=f"make the dataset {name}, which is never mounted", argv=argv))
+        found.append(
+            SetupStep(kind="run", text=f"make the dataset {name}, which is never mounted", argv=argv)
+        )
     if quota and dataset in there and quota != limit:
         argv = ("zfs", "set", f"quota={quota}", dataset)
-        found.append(Step(kind="run", text=f"let {dataset} hold {quota} bytes at most", argv=argv))
+        found.append(SetupStep(kind="run", text=f"let {dataset} hold {quota} bytes at most", argv=argv))
     argv = ("zfs", "allow", "-u", user, ALLOWED, dataset)
-    found.append(Step(kind="run", text=f"let {user} add to {dataset}, and delete nothing", argv=argv))
+    found.append(SetupStep(kind="run", text=f"let {user} add to {dataset}, and delete nothing", argv=argv))
     return tuple(found)
 
 

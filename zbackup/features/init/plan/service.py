@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from zbackup.features.init.setup import HostFacts, Step
+from zbackup.features.init.setup import HostFacts, SetupStep
 from zbackup.model.command_line import command_line
 from zbackup.model.errors import Refused
 
@@ -47,7 +47,7 @@ SERVER_GROUPS = frozenset({"mariadb", "mongod", "mongodb", "percona"})
 
 def install(
     texts: Mapping[str, str], facts: HostFacts, there: Mapping[str, str], *, replace: bool = False
-) -> list[Step]:
+) -> list[SetupStep]:
     """The steps that put the service's files in place and make its user.
 
     `texts` are the files by name, `there` the text of each file of ours at its place (path -> text). Raise
@@ -56,7 +56,7 @@ def install(
     if not facts.systemd:
         return []
     steps = [
-        Step(kind="write", text=f"install the unit {name}", path=path, content=content, mode=0o644)
+        SetupStep(kind="write", text=f"install the unit {name}", path=path, content=content, mode=0o644)
         for name, path, content in _wanted(texts, facts)
         if there.get(path) != content
     ]
@@ -88,7 +88,7 @@ def _wanted(texts: Mapping[str, str], facts: HostFacts) -> list[tuple[str, str, 
     return found
 
 
-def delegate(datasets: Sequence[str], *, ships: bool) -> list[Step]:
+def delegate(datasets: Sequence[str], *, ships: bool) -> list[SetupStep]:
     """Let the daemon, which is not root, take, prune and send snapshots of these datasets."""
     rights = f"{PERMISSIONS},{SENDING}" if ships else PERMISSIONS
     return [
@@ -98,11 +98,11 @@ def delegate(datasets: Sequence[str], *, ships: bool) -> list[Step]:
 
 
 def needs_group(groups: Sequence[str]) -> bool:
-    """Tell whether a server's files belong to a group that the unit does not name."""
+    """Whether a server's files belong to a group that the unit does not name."""
     return not SERVER_GROUPS.isdisjoint(groups)
 
 
-def join_groups(groups: Sequence[str], there: Mapping[str, str]) -> list[Step]:
+def join_groups(groups: Sequence[str], there: Mapping[str, str]) -> list[SetupStep]:
     """Let the daemon, and who reads for the web page, read the logs of servers whose files belong to another
     group than the units name. `there` are the drop-ins that are there (path -> text), whose groups stay."""
     listed = (_LISTED.findall(there.get(path, "")) for path in DROP_INS)
@@ -115,7 +115,7 @@ def join_groups(groups: Sequence[str], there: Mapping[str, str]) -> list[Step]:
         f"files.\n[Service]\nSupplementaryGroups={' '.join(wanted)}\n"
     )
     written = [
-        Step(
+        SetupStep(
             kind="write",
             text=f"let {who} read files of the group {', '.join(wanted)}",
             path=path,
@@ -128,14 +128,14 @@ def join_groups(groups: Sequence[str], there: Mapping[str, str]) -> list[Step]:
     return [*written, _run("let systemd read that", "systemctl", "daemon-reload")] if written else []
 
 
-def start(facts: HostFacts) -> list[Step]:
+def start(facts: HostFacts) -> list[SetupStep]:
     """Start the service, now and at boot."""
     if not facts.systemd:
         return []
     return [_run("start the daemon, now and at boot", "systemctl", "enable", "--now", *STARTED)]
 
 
-def reload(facts: HostFacts, groups: Sequence[str] = ()) -> list[Step]:
+def reload(facts: HostFacts, groups: Sequence[str] = ()) -> list[SetupStep]:
     """Let a daemon that runs read its configuration again; one that needs another group gets it only when it
     is started again (systemd.exec(5), "SupplementaryGroups=")."""
     if not (facts.systemd and facts.active):
@@ -146,7 +146,7 @@ def reload(facts: HostFacts, groups: Sequence[str] = ()) -> list[Step]:
     return [_run("let the daemon read the configuration", "systemctl", "reload", "zbackup.service")]
 
 
-def stopped(facts: HostFacts, steps: Sequence[Step]) -> str:
+def stopped(facts: HostFacts, steps: Sequence[SetupStep]) -> str:
     """Say that the daemon stays stopped; "" where it runs, or is started."""
     if not facts.systemd or facts.active or any(STARTED[-1] in step.argv for step in steps):
         return ""
@@ -164,5 +164,5 @@ def by_hand(facts: HostFacts) -> str:
     )
 
 
-def _run(text: str, *argv: str) -> Step:
-    return Step(kind="run", text=text, argv=argv)
+def _run(text: str, *argv: str) -> SetupStep:
+    return SetupStep(kind="run", text=text, argv=argv)

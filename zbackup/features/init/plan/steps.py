@@ -8,7 +8,7 @@ the next one goes on.
 from collections.abc import Iterator, Mapping, Sequence
 
 from zbackup.features.init.plan import service
-from zbackup.features.init.setup import Account, HostFacts, Newcomer, Step
+from zbackup.features.init.setup import AccountState, HostFacts, Newcomer, SetupStep
 from zbackup.model.command_line import command_line
 
 CONFIG_MODE = 0o640
@@ -16,13 +16,13 @@ CONFIG_MODE = 0o640
 
 def steps(
     newcomers: Sequence[Newcomer],
-    accounts: Mapping[str, Account],
+    accounts: Mapping[str, AccountState],
     config: str,
     facts: HostFacts,
     unfinished: Mapping[str, tuple[bool, bool]],
     groups: Sequence[str],
     drop_ins: Mapping[str, str] | None = None,
-) -> tuple[Step, ...]:
+) -> tuple[SetupStep, ...]:
     """All that is to be done. A daemon that somebody stopped stays so, unless there is something new.
 
     `accounts` has the account of each newcomer that needs one, `config` is the configuration's path.
@@ -30,41 +30,43 @@ def steps(
     drill that passed, is missing. `groups` are those of the newcomers' files, `drop_ins` the files that
     join the service to groups now (path -> text).
     """
-    found: list[Step] = []
+    found: list[SetupStep] = []
     for new in newcomers:
         found += _secrets(new, accounts.get(new.name))
     found += _privileges(newcomers, facts, groups, drop_ins or {})
     if newcomers:
         names = ", ".join(new.name for new in newcomers)
-        found.append(Step(kind="config", text=f"add {names} to {config}", path=config, mode=CONFIG_MODE))
+        found.append(SetupStep(kind="config", text=f"add {names} to {config}", path=config, mode=CONFIG_MODE))
         found += service.reload(facts, groups)
     for name, (no_backup, no_drill) in _first(newcomers, unfinished):
         if no_backup:
-            found.append(Step(kind="snapshot", instance=name, text=f"take the first backup of {name}"))
+            found.append(SetupStep(kind="snapshot", instance=name, text=f"take the first backup of {name}"))
         if no_drill:
             text = f"restore it once, check every table, and remove that again: a drill of {name}"
-            found.append(Step(kind="drill", instance=name, text=text))
+            found.append(SetupStep(kind="drill", instance=name, text=text))
     if not facts.active and (newcomers or unfinished):
         found += service.start(facts)
     return tuple(found)
 
 
-def _secrets(new: Newcomer, account: Account | None) -> Iterator[Step]:
+def _secrets(new: Newcomer, account: AccountState | None) -> Iterator[SetupStep]:
     copies = new.copies
     for key, value in copies.table if copies else ():
         path = value.strip('"')
         if key == "identity":
-            yield Step(kind="identity", path=path, text=f"make an ssh key without a passphrase in {path}")
+            yield SetupStep(
+                kind="identity", path=path, text=f"make an ssh key without a passphrase in {path}"
+            )
         if key == "secret_key":
             path = value.split('"')[1]
-            yield Step(kind="credential", path=path, text=f"write the bucket's secret key to {path}")
+            yield SetupStep(kind="credential", path=path, text=f"write the bucket's secret key to {path}")
         if key == "key":
             path = value.split('"')[1]
-            yield Step(kind="key", path=path, text=f"make a key for what leaves this host in {path}")
+            yield SetupStep(kind="key", path=path, text=f"make a key for what leaves this host in {path}")
     if account is None or account.works:
         return
     if not account.secret:
-        yield Step(
+        yield SetupStep(
             kind="secret",
             path=new.password,
             text=f"write a random password to {new.password}",
@@ -72,10 +74,10 @@ def _secrets(new: Newcomer, account: Account | None) -> Iterator[Step]:
         )
     if new.server.login == "admin":
         text = f"make the account {new.user} at {new.server.where}, which may lock and look, and reads no row"
-        yield Step(kind="account", instance=new.name, text=text)
+        yield SetupStep(kind="account", instance=new.name, text=text)
     else:
         path = script_path(new)
-        yield Step(
+        yield SetupStep(
             kind="account-file",
             instance=new.name,
             path=path,
@@ -102,10 +104,10 @@ def script_command(new: Newcomer) -> str:
 
 def _privileges(
     newcomers: Sequence[Newcomer], facts: HostFacts, groups: Sequence[str], drop_ins: Mapping[str, str]
-) -> list[Step]:
+) -> list[SetupStep]:
     if not facts.systemd:
         return []
-    found: list[Step] = []
+    found: list[SetupStep] = []
     for new in newcomers:
         found += service.delegate(new.datasets, ships=new.copies is not None)
     return found + service.join_groups(groups, drop_ins)

@@ -31,7 +31,7 @@ class JobSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class DaemonVerdict:
     """`state` is "waiting" until the daemon has looked; `why` it cannot do its work, where it cannot."""
 
     state: Literal["works", "fails", "waiting"]
@@ -65,12 +65,12 @@ def lacking(said: str, dataset: str, names: Sequence[str], wanted: Sequence[str]
     return tuple(right for right in wanted if right not in given)
 
 
-def of_jobs(jobs: Iterable[JobSeen], since: datetime) -> Verdict:
+def of_jobs(jobs: Iterable[JobSeen], since: datetime) -> DaemonVerdict:
     """Judge an instance by its jobs. `since` is when the daemon was started: what was written down before is
     another's."""
     known = [job for job in jobs if job.job in AT_HOME]
     failing = [job for job in known if job.failures and job.failed and job.failed >= since]
     if failing:
-        return Verdict("fails", "; ".join(f"{job.job}: {job.message}" for job in failing)[:MOST_SAID])
+        return DaemonVerdict("fails", "; ".join(f"{job.job}: {job.message}" for job in failing)[:MOST_SAID])
     watched = any(job.job == "watch" and job.last and job.last >= since for job in known)
-    return Verdict("works" if watched else "waiting")
+    return DaemonVerdict("works" if watched else "waiting")

@@ -29,7 +29,7 @@ DocumentKey = tuple[TableName, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class DocumentStep:
     """One document that is taken back: it was `before`, and the transaction left it as `after`. None: there
     was no such document."""
 
@@ -57,7 +57,7 @@ class Step:
         return sum(len(each.raw) for each in (self.before, self.after) if each is not None)
 
 
-def steps(seen: Iterable[tuple[DocumentKey, Document, Document]]) -> list[Step]:
+def steps(seen: Iterable[tuple[DocumentKey, Document, Document]]) -> list[DocumentStep]:
     """The net change of each document, given each change in order; the last changed comes first. Pure."""
     was: dict[DocumentKey, Document] = {}
     now: dict[DocumentKey, Document] = {}
@@ -66,7 +66,9 @@ def steps(seen: Iterable[tuple[DocumentKey, Document, Document]]) -> list[Step]:
         now.pop(key, None)  # it comes last now
         now[key] = after
     return [
-        Step(*key, was[key], after) for key, after in reversed(now.items()) if _raw(was[key]) != _raw(after)
+        DocumentStep(*key, was[key], after)
+        for key, after in reversed(now.items())
+        if _raw(was[key]) != _raw(after)
     ]
 
 
@@ -74,7 +76,7 @@ def _raw(document: Document) -> bytes | None:
     return None if document is None else bytes(document.raw)
 
 
-def by_clone(clone: Connection, found: Sequence[Write]) -> list[Step]:
+def by_clone(clone: Connection, found: Sequence[Write]) -> list[DocumentStep]:
     """Read the documents, let the clone's server do it, and read them again.
 
     Raise VerificationFailed where the clone does not have what the transaction changed.
@@ -138,7 +140,7 @@ def read(connection: Connection, name: TableName, ids: Sequence[Any]) -> Iterato
 
 def by_pre_images(
     production: Connection, subject: Transaction, found: Mapping[TableName, Sequence[Write]]
-) -> list[Step]:
+) -> list[DocumentStep]:
     """Ask production's change streams. Raise ImagesIncomplete where they do not tell all."""
     events: dict[TableName, Iterator[RawBSONDocument]] = {}
     for name in found:

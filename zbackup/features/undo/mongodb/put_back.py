@@ -16,7 +16,7 @@ from zbackup.engines.mongodb.production import collections
 from zbackup.engines.mongodb.production.writer import Writer, replacement, unaltered
 from zbackup.engines.mongodb.server.connection import CommandRefused, Connection
 from zbackup.engines.mongodb.server.transacted import Transacted
-from zbackup.features.undo.mongodb.images import DocumentKey, Step, read
+from zbackup.features.undo.mongodb.images import DocumentKey, DocumentStep, read
 from zbackup.features.undo.undoing import UndoneTable
 from zbackup.model.errors import VerificationFailed, ZbackupError
 from zbackup.model.table_name import TableName
@@ -37,13 +37,13 @@ Documents = dict[DocumentKey, RawBSONDocument]
 class _NotTaken(ZbackupError):
     """Production did not take a document, which ended the transaction."""
 
-    def __init__(self, step: Step, why: str) -> None:
+    def __init__(self, step: DocumentStep, why: str) -> None:
         super().__init__(why)
         self.step = step
 
 
 @dataclass(slots=True)
-class Tally:
+class UndoTally:
     """The counts of one collection's documents; see UndoneTable."""
 
     counts: dict[str, int] = field(default_factory=lambda: {"insert": 0, "update": 0, "delete": 0})
@@ -51,13 +51,13 @@ class Tally:
     refused: int = 0
     conflicts: list[str] = field(default_factory=list)
 
-    def refuse(self, step: Step, why: str) -> None:
+    def refuse(self, step: DocumentStep, why: str) -> None:
         """Count a document that is left alone, and say why."""
         self.refused += 1
         if len(self.conflicts) < EXAMPLES:
             self.conflicts.append(f"{step.name} _id={shown(step.id)}: {why}")
 
-    def saw(self, step: Step, there: RawBSONDocument | None) -> bool:
+    def saw(self, step: DocumentStep, there: RawBSONDocument | None) -> bool:
         """Count a document as production has it; whether it is to be taken back."""
         state, why = judge(step, there)
         if state == "already":
@@ -66,7 +66,7 @@ class Tally:
             self.refuse(step, why)
         return state == "open"
 
-    def add(self, other: "Tally") -> None:
+    def add(self, other: "UndoTally") -> None:
         """Count what the other counted, too."""
         for kind, count in other.counts.items():
             self.counts[kind] += count
@@ -87,12 +87,12 @@ class Tally:
         )
 
 
-Tallies = dict[TableName, Tally]
+Tallies = dict[TableName, UndoTally]
 
 
-def portions(steps: Iterable[Step]) -> Iterator[list[Step]]:
+def portions(steps: Iterable[DocumentStep]) -> Iterator[list[DocumentStep]]:
     """Steps in bounded numbers."""
-    portion: list[Step] = []
+    portion: list[DocumentStep] = []
     size = 0
     for step in steps:
         if portion and (len(portion) == PORTION or size + step.size > PORTION_BYTES):
@@ -104,8 +104,8 @@ def portions(steps: Iterable[Step]) -> Iterator[list[Step]]:
         yield portion
 
 
-def judge(step: Step, there: RawBSONDocument | None) -> tuple[State, str]:
-    """Tell whether production still has what the transaction left; if not, how it differs. Pure."""
+def judge(step: DocumentStep, there: RawBSONDocument | None) -> tuple[State, str]:
+    """Whether production still has what the transaction left; if not, how it differs. Pure."""
     if _same(there, step.after):
         return "open", ""
     if _same(there, step.before):
@@ -121,7 +121,7 @@ def _same(one: RawBSONDocument | None, other: RawBSONDocument | None) -> bool:
     return bool(one.raw == other.raw)
 
 
-def command(step: Step) -> dict[str, Any]:
+def command(step: DocumentStep) -> dict[str, Any]:
     """The command that takes one document back."""
     name, same = step.name.table, {"_id": {"$eq": step.id}}
     if step.before is None:
@@ -133,7 +133,7 @@ def command(step: Step) -> dict[str, Any]:
     return {"insert": name, "documents": [step.before]}
 
 
-def statement(step: Step) -> str:
+def statement(step: DocumentStep) -> str:
     """The same for mongosh."""
     text = json_util.dumps(command(step), json_options=json_util.CANONICAL_JSON_OPTIONS)
     return f"db.getSiblingDB({json.dumps(step.name.schema)}).runCommand(EJSON.parse({json.dumps(text)}));"
@@ -145,7 +145,7 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
-def current_documents(connection: Connection, steps: Sequence[Step]) -> Documents:
+def current_documents(connection: Connection, steps: Sequence[DocumentStep]) -> Documents:
     """Production's documents that the steps name."""
     found: Documents = {}
     for name, ids in _ids(steps).items():
@@ -153,7 +153,7 @@ def current_documents(connection: Connection, steps: Sequence[Step]) -> Document
     return found
 
 
-def _ids(steps: Sequence[Step]) -> Mapping[TableName, list[Any]]:
+def _ids(steps: Sequence[DocumentStep]) -> Mapping[TableName, list[Any]]:
     wanted: dict[TableName, list[Any]] = {}
     for step in steps:
         wanted.setdefault(step.name, []).append(step.id)
@@ -167,9 +167,9 @@ class PutBack:
     production: Connection
     writer: Writer
 
-    def run(self, steps: Sequence[Step]) -> Tallies:
+    def run(self, steps: Sequence[DocumentStep]) -> Tallies:
         """All steps, in portions."""
-        tallies: Tallies = {step.name: Tally() for step in steps}
+        tallies: Tallies = {step.name: UndoTally() for step in steps}
         done = 0
         for portion in portions(steps):
             self.writer.wait(sum(step.size for step in portion))
@@ -179,13 +179,13 @@ class PutBack:
             self.writer.progress.advance(done, len(steps), "documents")
         return tallies
 
-    def _portion(self, portion: Sequence[Step]) -> Tallies:
+    def _portion(self, portion: Sequence[DocumentStep]) -> Tallies:
         """One portion, without what production does not take, and again while somebody else is faster."""
         refused: list[_NotTaken] = []
         tries = TRIES
         while True:
             left = [step for step in portion if step not in (each.step for each in refused)]
-            fresh: Tallies = {step.name: Tally() for step in portion}
+            fresh: Tallies = {step.name: UndoTally() for step in portion}
             for each in refused:
                 fresh[each.step.name].refuse(each.step, str(each))
             try:
@@ -199,7 +199,7 @@ class PutBack:
                     raise
                 tries -= 1
 
-    def _some(self, inside: Transacted, steps: Sequence[Step], tallies: Tallies) -> None:
+    def _some(self, inside: Transacted, steps: Sequence[DocumentStep], tallies: Tallies) -> None:
         there = _within(inside, steps)
         left = [step for step in steps if tallies[step.name].saw(step, there.get((step.name, step.key)))]
         for step in left:
@@ -217,7 +217,7 @@ class PutBack:
                 )
 
 
-def _within(inside: Transacted, steps: Sequence[Step]) -> Documents:
+def _within(inside: Transacted, steps: Sequence[DocumentStep]) -> Documents:
     found: Documents = {}
     for name, ids in _ids(steps).items():
         rows = inside.documents((name.schema, name.table), {"_id": {"$in": ids}})

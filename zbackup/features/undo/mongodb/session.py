@@ -14,13 +14,18 @@ from zbackup.engines.mongodb.production.account import (
 )
 from zbackup.engines.mongodb.production.writer import Writer
 from zbackup.engines.mongodb.server.connection import Connection, connect
-from zbackup.features.undo.mongodb.images import Step, by_clone, by_pre_images, require_same_collections
+from zbackup.features.undo.mongodb.images import (
+    DocumentStep,
+    by_clone,
+    by_pre_images,
+    require_same_collections,
+)
 from zbackup.features.undo.mongodb.logged import Write, by_collection, find_transaction, writes
 from zbackup.features.undo.mongodb.put_back import (
     PORTION,
     PutBack,
     Tallies,
-    Tally,
+    UndoTally,
     current_documents,
     judge,
     portions,
@@ -46,7 +51,6 @@ class MongoUndoer:
     account: MongoAccount
 
     def find(self, at: ClusterTime) -> Transaction:
-        """See ports.Undoer."""
         with connect(self.account.usual) as connection:
             return find_transaction(connection, at)
 
@@ -79,8 +83,6 @@ class MongoUndoer:
 
 @dataclass(slots=True, kw_only=True)
 class MongoUndo:
-    """See ports.UndoSession."""
-
     subject: Transaction
     wish: UndoWish
     production: Connection
@@ -89,10 +91,9 @@ class MongoUndo:
     writer: Writer
     progress: Progress
     _names: tuple[TableName, ...] = ()
-    _steps: list[Step] = field(default_factory=list)
+    _steps: list[DocumentStep] = field(default_factory=list)
 
     def plan(self) -> UndoPlan:
-        """See ports.UndoSession."""
         self.progress.phase("reading", f"what {self.wish.name} wrote")
         found = self._writes()
         grouped = by_collection(found)
@@ -121,7 +122,6 @@ class MongoUndo:
         return UndoPlan(tables=self._undone(self._compared()), transactions=count, notes=tuple(notes))
 
     def statements(self) -> Iterator[str]:
-        """See ports.UndoSession."""
         for portion in portions(self._steps):
             there = current_documents(self.production, portion)
             for step in portion:
@@ -129,7 +129,6 @@ class MongoUndo:
                     yield statement(step)
 
     def act(self) -> tuple[UndoneTable, ...]:
-        """See ports.UndoSession."""
         self.progress.phase("putting documents back", ", ".join(map(str, self._names)))
         return self._undone(PutBack(self.production, self.writer).run(self._steps))
 
@@ -159,7 +158,7 @@ class MongoUndo:
         for portion in portions(self._steps):
             there = current_documents(self.production, portion)
             for step in portion:
-                tally = tallies.setdefault(step.name, Tally())
+                tally = tallies.setdefault(step.name, UndoTally())
                 if tally.saw(step, there.get((step.name, step.key))):
                     tally.counts[step.kind] += 1
             done += len(portion)
@@ -167,4 +166,4 @@ class MongoUndo:
         return tallies
 
     def _undone(self, tallies: Tallies) -> tuple[UndoneTable, ...]:
-        return tuple(tallies.get(name, Tally()).undone(name) for name in self._names)
+        return tuple(tallies.get(name, UndoTally()).undone(name) for name in self._names)

@@ -9,7 +9,7 @@ from zbackup.engines.mysql.binlog.errors import damage_typed
 from zbackup.engines.mysql.binlog.events import DELETES, INSERTS, UPDATES
 from zbackup.engines.mysql.binlog.table_map import TableMap, number, read_table_map
 from zbackup.engines.mysql.binlog.transaction_events import Event, rows_table
-from zbackup.engines.mysql.production.tables import Table
+from zbackup.engines.mysql.production.tables import ServerTable
 from zbackup.engines.mysql.sql.shown import LONGEST, shown
 from zbackup.features.undo.mysql.values import Logged, Reader, Value, reader_of
 from zbackup.features.undo.undoing import ImagesIncomplete
@@ -106,7 +106,7 @@ def _require_frame(event: Event) -> None:
         raise Refused(f"it is logged as a statement, and not by its rows: {said}")
 
 
-def changes(found: Iterable[Event], tables: Mapping[TableName, Table]) -> Iterator[Change]:
+def changes(found: Iterable[Event], tables: Mapping[TableName, ServerTable]) -> Iterator[Change]:
     """Each row that was changed, in the order of the log.
 
     Raise Refused for a table that was altered since, or has a column that the log does not tell exactly;
@@ -116,7 +116,7 @@ def changes(found: Iterable[Event], tables: Mapping[TableName, Table]) -> Iterat
         yield from _changes(found, tables)
 
 
-def _changes(found: Iterable[Event], tables: Mapping[TableName, Table]) -> Iterator[Change]:
+def _changes(found: Iterable[Event], tables: Mapping[TableName, ServerTable]) -> Iterator[Change]:
     maps: dict[int, TableMap] = {}
     layouts: dict[int, _Layout] = {}
     for event in found:
@@ -131,7 +131,7 @@ def _changes(found: Iterable[Event], tables: Mapping[TableName, Table]) -> Itera
             yield from _rows(event, layouts[key])
 
 
-def _layout(read: TableMap, tables: Mapping[TableName, Table]) -> _Layout:
+def _layout(read: TableMap, tables: Mapping[TableName, ServerTable]) -> _Layout:
     table = tables[TableName(read.schema, read.table)]
     try:
         return _Layout(
@@ -144,7 +144,7 @@ def _layout(read: TableMap, tables: Mapping[TableName, Table]) -> _Layout:
         raise Refused(f"{table.name}: {refused}") from None
 
 
-def _readers(read: TableMap, table: Table) -> tuple[Reader, ...]:
+def _readers(read: TableMap, table: ServerTable) -> tuple[Reader, ...]:
     if len(read.types) != len(table.columns):
         raise Refused(
             f"it had {len(read.types)} columns, and has {len(table.columns)} now: it was altered since"
@@ -156,7 +156,7 @@ def _readers(read: TableMap, table: Table) -> tuple[Reader, ...]:
     return tuple(reader_of(column, Logged(kind, metadata)) for column, kind, metadata in pairs)
 
 
-def _indexes(table: Table) -> tuple[int | None, ...]:
+def _indexes(table: ServerTable) -> tuple[int | None, ...]:
     counted = iter(range(len(table.columns)))
     return tuple(None if column.generated else next(counted) for column in table.columns)
 

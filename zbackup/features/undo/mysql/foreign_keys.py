@@ -11,9 +11,9 @@ MySQL reference manual and MariaDB's, "FOREIGN KEY Constraints", "Referential Ac
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from zbackup.engines.mysql.production.tables import Table
+from zbackup.engines.mysql.production.tables import ServerTable
 from zbackup.features.undo.mysql import reverse
-from zbackup.features.undo.mysql.net_change import Step
+from zbackup.features.undo.mysql.net_change import RowStep
 from zbackup.model.table_name import TableName
 
 ACTING = ("CASCADE", "SET NULL", "SET DEFAULT")
@@ -34,11 +34,11 @@ class Reference:
     on_update: str
     columns: tuple[tuple[str, str], ...]
 
-    def rule(self, step: Step) -> str:
-        """Tell what it does when this row is taken back."""
+    def rule(self, step: RowStep) -> str:
+        """What it does when this row is taken back."""
         return self.on_delete if step.kind == "delete" else self.on_update
 
-    def described(self, step: Step) -> str:
+    def described(self, step: RowStep) -> str:
         """Describe it for people."""
         return (
             f"foreign key {self.name}, ON {'DELETE' if step.kind == 'delete' else 'UPDATE'} {self.rule(step)}"
@@ -66,7 +66,7 @@ class NeededParent:
     given: tuple[RowId, ...] = ()
 
 
-def concerned(table: Table, references: Sequence[Reference], step: Step) -> list[Reference]:
+def concerned(table: ServerTable, references: Sequence[Reference], step: RowStep) -> list[Reference]:
     """The foreign keys that mind when the row is taken back."""
     if step.kind == "insert":
         return []
@@ -82,8 +82,10 @@ def concerned(table: Table, references: Sequence[Reference], step: Step) -> list
     ]
 
 
-def covered(table: Table, reference: Reference, step: Step, own: Step | None, *, now: bool) -> bool:
-    """Tell whether `own`, the step that takes back a row that refers to the one of `step`, leaves nothing of
+def covered(
+    table: ServerTable, reference: Reference, step: RowStep, own: RowStep | None, *, now: bool
+) -> bool:
+    """Whether `own`, the step that takes back a row that refers to the one of `step`, leaves nothing of
     what the foreign key does to that row, which is of `table`.
 
     `now`: `step` is done first, and `own` after it; else `own` may be done first.
@@ -100,10 +102,10 @@ def covered(table: Table, reference: Reference, step: Step, own: Step | None, *,
 
 
 def trouble(
-    step: Step,
+    step: RowStep,
     found: Sequence[Referring],
-    own: Mapping[RowId, Step],
-    tables: Mapping[TableName, Table],
+    own: Mapping[RowId, RowStep],
+    tables: Mapping[TableName, ServerTable],
     *,
     now: bool,
 ) -> str:
@@ -130,17 +132,17 @@ def trouble(
     return ""
 
 
-def orphaned(needs: Sequence[NeededParent], own: Mapping[RowId, Step]) -> str:
+def orphaned(needs: Sequence[NeededParent], own: Mapping[RowId, RowStep]) -> str:
     """Name the row that is missing for the others to refer to; "" for none."""
     missing = (need for need in needs if not need.there and not any(row in own for row in need.given))
     return next((f"the row that it refers to is missing: {need.shown}" for need in missing), "")
 
 
 def troubled(
-    steps: Sequence[tuple[RowId, Step]],
+    steps: Sequence[tuple[RowId, RowStep]],
     found: Mapping[RowId, Sequence[Referring]],
     needs: Mapping[RowId, Sequence[NeededParent]],
-    tables: Mapping[TableName, Table],
+    tables: Mapping[TableName, ServerTable],
 ) -> dict[RowId, str]:
     """The steps that cannot be taken, by their rows, and why: one that is not taken covers no other, and
     gives no other its parent."""

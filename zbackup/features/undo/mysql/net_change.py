@@ -21,7 +21,7 @@ RowBefore = Callable[[TableName, Key], Row | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RowStep:
     """One row that is taken back: it was `before` at the key `key_before`, and the transaction left it as
     `after` at `key`. None: there was no such row. The keys differ only if the transaction gave the row
     another."""
@@ -114,7 +114,7 @@ class NetChange:
         self._now[at], self._last[at] = None, self._count
         return overlay(row, image), self._came_from.pop(at, None)
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[RowStep]:
         """Return the steps that take all of it back, in the order in which they are done."""
         moved = dict(self._moved())
         gone = {(at[0], origin) for at, origin in moved.items()}
@@ -123,9 +123,9 @@ class NetChange:
             now = self._now[at]
             if at in moved:
                 origin = moved[at]
-                found.append((at, Step(at[0], at[1], origin, self._was[at[0], origin], now)))
+                found.append((at, RowStep(at[0], at[1], origin, self._was[at[0], origin], now)))
             elif at not in gone and was != now:
-                found.append((at, Step(at[0], at[1], at[1], was, now)))
+                found.append((at, RowStep(at[0], at[1], at[1], was, now)))
         return [step for at, step in sorted(found, key=lambda pair: -self._last[pair[0]])]
 
     def _moved(self) -> Iterator[tuple[RowKey, Key]]:
@@ -136,7 +136,7 @@ class NetChange:
                 yield at, origin
 
 
-def in_turn(steps: Sequence[Step], firing: Iterable[TableName]) -> list[Step]:
+def in_turn(steps: Sequence[RowStep], firing: Iterable[TableName]) -> list[RowStep]:
     """Rows of tables whose triggers fire come first: what these write elsewhere need not be taken back
     again."""
     first = frozenset(firing)

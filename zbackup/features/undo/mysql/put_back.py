@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from zbackup.engines.mysql.production.brake import Brake, ended_if_silent
 from zbackup.engines.mysql.production.statements import BUSY, NOT_TAKEN
-from zbackup.engines.mysql.production.tables import Table
+from zbackup.engines.mysql.production.tables import ServerTable
 from zbackup.engines.mysql.server.connection import (
     Connection,
     ConnectionLost,
@@ -22,7 +22,7 @@ from zbackup.engines.mysql.server.connection import (
 from zbackup.engines.mysql.sql.quoting import identifier
 from zbackup.features.undo.mysql import reverse
 from zbackup.features.undo.mysql.foreign_keys import ACTING, RowId, trouble
-from zbackup.features.undo.mysql.net_change import Key, Step
+from zbackup.features.undo.mysql.net_change import Key, RowStep
 from zbackup.features.undo.mysql.referring_rows import ReferringRows, row_id
 from zbackup.features.undo.mysql.tables import Target
 from zbackup.features.undo.undoing import UndoneTable
@@ -49,7 +49,7 @@ Rows = dict[TableName, dict[tuple[object, ...], Row]]
 
 
 @dataclass(slots=True)
-class Tally:
+class UndoTally:
     """The counts of one table's rows; see UndoneTable."""
 
     inserted: int = 0
@@ -64,7 +64,7 @@ class Tally:
         if len(self.conflicts) < EXAMPLES:
             self.conflicts.append(line)
 
-    def judged(self, step: Step, state: "State", why: str) -> None:
+    def judged(self, step: RowStep, state: "State", why: str) -> None:
         match state:
             case "open":
                 self.count(step)
@@ -73,7 +73,7 @@ class Tally:
             case "conflict":
                 self.refuse(why)
 
-    def count(self, step: Step) -> None:
+    def count(self, step: RowStep) -> None:
         match step.kind:
             case "insert":
                 self.inserted += 1
@@ -96,12 +96,12 @@ class Tally:
         )
 
 
-Tallies = dict[TableName, Tally]
+Tallies = dict[TableName, UndoTally]
 
 
-def portions(steps: Sequence[Step]) -> Iterator[list[Step]]:
+def portions(steps: Sequence[RowStep]) -> Iterator[list[RowStep]]:
     """Steps in bounded numbers."""
-    portion: list[Step] = []
+    portion: list[RowStep] = []
     size = 0
     for step in steps:
         portion.append(step)
@@ -114,7 +114,7 @@ def portions(steps: Sequence[Step]) -> Iterator[list[Step]]:
 
 
 def current_rows(
-    connection: RowConnection, targets: Mapping[TableName, Target], steps: Sequence[Step], *, locked: bool
+    connection: RowConnection, targets: Mapping[TableName, Target], steps: Sequence[RowStep], *, locked: bool
 ) -> Rows:
     """Production's rows at all keys that the steps name."""
     wanted: dict[TableName, dict[tuple[object, ...], Key]] = {}
@@ -147,8 +147,8 @@ def rows_at(
     return there
 
 
-def judge(target: Target, step: Step, rows: Rows) -> tuple[State, str]:
-    """Tell whether production still has what the transaction left; if not, how it differs."""
+def judge(target: Target, step: RowStep, rows: Rows) -> tuple[State, str]:
+    """Whether production still has what the transaction left; if not, how it differs."""
     table = target.table
     there = rows[step.table].get(reverse.canonical_key(table, step.key))
     shown = f"{step.table} {reverse.shown_key(table, step.key)}"
@@ -171,7 +171,7 @@ def judge(target: Target, step: Step, rows: Rows) -> tuple[State, str]:
     return "conflict", f"{shown}: changed since ({changed[0].name} is {now}, and was left as {left})"
 
 
-def _is_back(table: Table, step: Step, rows: Rows) -> bool:
+def _is_back(table: ServerTable, step: RowStep, rows: Rows) -> bool:
     if step.before is None:
         return True
     if step.key == step.key_before:
@@ -180,7 +180,7 @@ def _is_back(table: Table, step: Step, rows: Rows) -> bool:
     return there is not None and reverse.same_row(table, there, step.before)
 
 
-def _open(step: Step, shown: str) -> tuple[State, str]:
+def _open(step: RowStep, shown: str) -> tuple[State, str]:
     if reverse.writable(step.before):
         return "open", ""
     return "conflict", (
@@ -188,7 +188,7 @@ def _open(step: Step, shown: str) -> tuple[State, str]:
     )
 
 
-def too_large(table: Table, step: Step, packet: int) -> str:
+def too_large(table: ServerTable, step: RowStep, packet: int) -> str:
     """Tell that the server would not take the statement, whose limit is `packet` bytes; "" if it would."""
     if 2 * sum(len(v) for v in step.before or () if isinstance(v, bytes)) + _STATEMENT_BYTES < packet:
         return ""
@@ -216,7 +216,7 @@ class _Count:
     least: int = 0
     most: int = 0
 
-    def wrote(self, table: Table, step: Step) -> None:
+    def wrote(self, table: ServerTable, step: RowStep) -> None:
         moves = step.kind == "update" and (step.key != step.key_before or table.index != "PRIMARY")
         self.least += 1
         self.most += 1 + moves
@@ -240,12 +240,12 @@ class PutBack:
     _relied: set[RowId] = field(default_factory=set)
     """Rows of this transaction that a foreign key has changed, and whose own step puts them right."""
 
-    def run(self, steps: Sequence[Step]) -> Tallies:
+    def run(self, steps: Sequence[RowStep]) -> Tallies:
         """All steps, in portions; what production did not take is tried again when all else is done."""
-        tallies: Tallies = {step.table: Tally() for step in steps}
+        tallies: Tallies = {step.table: UndoTally() for step in steps}
         left, done = list(steps), 0
         while left:
-            refused: list[tuple[Step, str]] = []
+            refused: list[tuple[RowStep, str]] = []
             for portion in portions(left):
                 self.brake.wait()
                 refused += self._again(portion, tallies)
@@ -258,12 +258,12 @@ class PutBack:
             left = [step for step, _ in refused]
         return tallies
 
-    def _again(self, portion: Sequence[Step], tallies: Tallies) -> list[tuple[Step, str]]:
+    def _again(self, portion: Sequence[RowStep], tallies: Tallies) -> list[tuple[RowStep, str]]:
         """One portion, again while somebody else holds a lock: our wait is short."""
         barred: dict[RowId, str] = {}
         tries = 5
         while True:
-            fresh: Tallies = {step.table: Tally() for step in portion}
+            fresh: Tallies = {step.table: UndoTally() for step in portion}
             try:
                 with ended_if_silent(self.production):
                     refused = self._transaction(portion, fresh, barred)
@@ -279,15 +279,15 @@ class PutBack:
             return refused
 
     def _transaction(
-        self, portion: Sequence[Step], tallies: Tallies, barred: Mapping[RowId, str]
-    ) -> list[tuple[Step, str]]:
+        self, portion: Sequence[RowStep], tallies: Tallies, barred: Mapping[RowId, str]
+    ) -> list[tuple[RowStep, str]]:
         """Raise VerificationFailed when a row does not come out as it was, or the server changed others;
         nothing is changed then. Those that are `barred` are not tried."""
         self._count, self._relied = _Count(), set()
         self.production.write(b"START TRANSACTION")
         try:
-            refused: list[tuple[Step, str]] = []
-            done: list[Step] = []
+            refused: list[tuple[RowStep, str]] = []
+            done: list[RowStep] = []
             rows = {id(step): row_id(self.targets[step.table], step) for step in portion}
             refused += [(step, barred[rows[id(step)]]) for step in portion if rows[id(step)] in barred]
             portion = [step for step in portion if rows[id(step)] not in barred]
@@ -309,9 +309,11 @@ class PutBack:
             self.production.write(b"ROLLBACK")
             raise
 
-    def _some(self, steps: Sequence[Step], done: list[Step], tallies: Tallies) -> list[tuple[Step, str]]:
+    def _some(
+        self, steps: Sequence[RowStep], done: list[RowStep], tallies: Tallies
+    ) -> list[tuple[RowStep, str]]:
         rows = current_rows(self.production, self.targets, steps, locked=True)
-        left: list[Step] = []
+        left: list[RowStep] = []
         for step in steps:
             state, why = judge(self.targets[step.table], step, rows)
             if state == "open":
@@ -327,7 +329,9 @@ class PutBack:
                 return refused
             left = [step for step, _ in refused]
 
-    def _write(self, step: Step, own: Mapping[RowId, Step], done: list[Step], tallies: Tallies) -> str:
+    def _write(
+        self, step: RowStep, own: Mapping[RowId, RowStep], done: list[RowStep], tallies: Tallies
+    ) -> str:
         """Take back one row that is locked; why production does not take it, "" if it does."""
         target = self.targets[step.table]
         shown = f"{step.table} {reverse.shown_key(target.table, step.key)}"
@@ -358,15 +362,15 @@ class PutBack:
         tallies[step.table].count(step)
         return ""
 
-    def _came_back(self, target: Target, step: Step) -> bool:
-        """Tell whether a foreign key has taken the row back with another that was."""
+    def _came_back(self, target: Target, step: RowStep) -> bool:
+        """Whether a foreign key has taken the row back with another that was."""
         if row_id(target, step) not in self._relied:
             return False
         rows = current_rows(self.production, self.targets, [step], locked=True)
         return judge(target, step, rows)[0] == "already"
 
-    def _trouble(self, step: Step, own: Mapping[RowId, Step], touched: set[RowId]) -> str:
-        """Tell which rows of others would go or change with it, through however many tables; `touched` are
+    def _trouble(self, step: RowStep, own: Mapping[RowId, RowStep], touched: set[RowId]) -> str:
+        """Which rows of others would go or change with it, through however many tables; `touched` are
         those of `own` that do. None comes to them before the transaction ends."""
         found = self.referring.of(step, most=len(own), locked=True)
         if why := trouble(step, found, own, self._tables, now=True):
@@ -382,7 +386,7 @@ class PutBack:
         return ""
 
     @property
-    def _tables(self) -> dict[TableName, Table]:
+    def _tables(self) -> dict[TableName, ServerTable]:
         return {name: target.table for name, target in self.targets.items()}
 
     def _require_counted(self) -> None:
@@ -408,7 +412,7 @@ class PutBack:
             f"of {wanted}: everything was rolled back"
         )
 
-    def _prove(self, done: Sequence[Step], tallies: Tallies) -> None:
+    def _prove(self, done: Sequence[RowStep], tallies: Tallies) -> None:
         rows = current_rows(self.production, self.targets, done, locked=True)
         for step in done:
             target = self.targets[step.table]

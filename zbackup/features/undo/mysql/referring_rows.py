@@ -11,7 +11,7 @@ from zbackup.engines.mysql.sql.quoting import identifier
 from zbackup.features.undo.mysql import reverse
 from zbackup.features.undo.mysql.changes import Unknown
 from zbackup.features.undo.mysql.foreign_keys import NeededParent, Reference, Referring, RowId, concerned
-from zbackup.features.undo.mysql.net_change import Step
+from zbackup.features.undo.mysql.net_change import RowStep
 from zbackup.features.undo.mysql.tables import Target
 from zbackup.features.undo.mysql.values import Value
 from zbackup.model.errors import Refused
@@ -30,7 +30,7 @@ class ReferringRows:
     _keys: dict[TableName, tuple[Column, ...]] = field(default_factory=dict)
     _parents: dict[str, bool] = field(default_factory=dict)
 
-    def of(self, step: Step, *, most: int, locked: bool) -> list[Referring]:
+    def of(self, step: RowStep, *, most: int, locked: bool) -> list[Referring]:
         """The rows that refer to the one that `step` takes back, by each foreign key that minds: one more
         than `most` at most, which are too many.
 
@@ -60,7 +60,7 @@ class ReferringRows:
             )
         return found
 
-    def needs(self, step: Step, rows: "RowsGiven") -> list[NeededParent]:
+    def needs(self, step: RowStep, rows: "RowsGiven") -> list[NeededParent]:
         """The rows that the one of `step` refers to when it is taken back. `rows` are given by the undo."""
         if step.before is None:
             return []
@@ -108,7 +108,7 @@ class ReferringRows:
             self._keys[name] = table.key
         return self._keys[name]
 
-    def _condition(self, target: Target, reference: Reference, step: Step) -> str:
+    def _condition(self, target: Target, reference: Reference, step: RowStep) -> str:
         columns = {column.name: (column, n) for n, column in enumerate(target.table.stored)}
         parts = []
         for own, parent in reference.columns:
@@ -127,7 +127,7 @@ class RowsGiven:
     """Rows as an undo gives them back, to be found by their values."""
 
     targets: Mapping[TableName, Target]
-    steps: Sequence[tuple[RowId, Step]]
+    steps: Sequence[tuple[RowId, RowStep]]
     _by: dict[tuple[TableName, tuple[str, ...]], dict[tuple[object, ...], list[RowId]]] = field(
         default_factory=dict
     )
@@ -155,7 +155,7 @@ class RowsGiven:
         return found
 
 
-def row_id(target: Target, step: Step) -> RowId:
+def row_id(target: Target, step: RowStep) -> RowId:
     """The row that `step` takes back, as it is before that."""
     return step.table, reverse.canonical_key(target.table, step.key)
 

@@ -11,12 +11,12 @@ from decimal import Decimal, InvalidOperation
 from typing import Final
 
 from zbackup.engines.mysql.production.statements import whole
-from zbackup.engines.mysql.production.tables import Column, Table, quoted_name
+from zbackup.engines.mysql.production.tables import Column, ServerTable, quoted_name
 from zbackup.engines.mysql.sql import quoting
 from zbackup.engines.mysql.sql.quoting import identifier
 from zbackup.features.undo.mysql.changes import Row, Unknown
 from zbackup.features.undo.mysql.json_binary import Untold
-from zbackup.features.undo.mysql.net_change import Key, Step
+from zbackup.features.undo.mysql.net_change import Key, RowStep
 from zbackup.features.undo.mysql.values import Value, members
 from zbackup.model.errors import VerificationFailed
 
@@ -42,7 +42,7 @@ def _expression(column: Column) -> str:
     return whole(column) if column.kind == "float" else name
 
 
-def select(table: Table, keys: Sequence[Key], *, locked: bool) -> bytes:
+def select(table: ServerTable, keys: Sequence[Key], *, locked: bool) -> bytes:
     """All rows with these keys."""
     condition = " OR ".join(f"({where(table, key)})" for key in keys)
     if len(table.key) == 1:
@@ -52,13 +52,13 @@ def select(table: Table, keys: Sequence[Key], *, locked: bool) -> bytes:
     return (text + " FOR UPDATE" * locked).encode()
 
 
-def where(table: Table, key: Key) -> str:
+def where(table: ServerTable, key: Key) -> str:
     """The condition for one row."""
     pairs = zip(table.key, key, strict=True)
     return " AND ".join(f"{identifier(column.name)} = {literal(column, value)}" for column, value in pairs)
 
 
-def statement(table: Table, step: Step) -> str:
+def statement(table: ServerTable, step: RowStep) -> str:
     """The statement that takes one row back. Raise VerificationFailed for values that none can be written
     as."""
     name = quoted_name(table.name)
@@ -83,7 +83,7 @@ def statement(table: Table, step: Step) -> str:
 
 
 def writable(row: Row | None) -> bool:
-    """Tell whether a statement can give all of the row back."""
+    """Whether a statement can give all of the row back."""
     return not any(isinstance(value, Untold) for value in row or ())
 
 
@@ -134,19 +134,19 @@ def _text(charset: str, value: bytes) -> str:
     return introducer + quoting.literal(text)
 
 
-def same_row(table: Table, one: Row, other: Row) -> bool:
-    """Tell whether two rows are the same, as far as both are known."""
+def same_row(table: ServerTable, one: Row, other: Row) -> bool:
+    """Whether two rows are the same, as far as both are known."""
     return not differing(table, one, other)
 
 
-def differing(table: Table, one: Row, other: Row) -> list[Column]:
+def differing(table: ServerTable, one: Row, other: Row) -> list[Column]:
     """The columns in which two rows differ, as far as both are known."""
     triples = zip(table.stored, one, other, strict=True)
     return [column for column, a, b in triples if not same(column, a, b)]
 
 
 def same(column: Column, one: Value | Unknown, other: Value | Unknown) -> bool:
-    """Tell whether two values are the same, however the server and the log write them."""
+    """Whether two values are the same, however the server and the log write them."""
     if isinstance(one, Unknown) or isinstance(other, Unknown) or one == other:
         return True
     if one is None or other is None:
@@ -170,12 +170,12 @@ def canonical(column: Column, value: Value | Unknown) -> object:
     return value
 
 
-def canonical_key(table: Table, key: Key) -> tuple[object, ...]:
+def canonical_key(table: ServerTable, key: Key) -> tuple[object, ...]:
     """A key by which rows can be looked up."""
     return tuple(canonical(column, value) for column, value in zip(table.key, key, strict=True))
 
 
-def shown_key(table: Table, key: Key) -> str:
+def shown_key(table: ServerTable, key: Key) -> str:
     """A key for people."""
     pairs = zip(table.key, key, strict=True)
     return ", ".join(f"{column.name}={shown(column, value)}" for column, value in pairs)

@@ -32,7 +32,7 @@ _LITERAL: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clone:
+class CloneSessions:
     """Sessions with the clone's server, and the tables as production has them."""
 
     session: Connection
@@ -94,7 +94,7 @@ class Clone:
 class RowsBefore:
     """The clone's rows at the keys that a transaction names."""
 
-    clone: Clone
+    clone: CloneSessions
     _rows: dict[TableName, dict[tuple[object, ...], Row]] = field(default_factory=dict)
     _wanted: dict[TableName, dict[tuple[object, ...], Key]] = field(default_factory=dict)
     lacking: set[TableName] = field(default_factory=set)

@@ -22,21 +22,21 @@ from zbackup.engines.mysql.server.connection import (
 from zbackup.features.undo.mysql import reverse
 from zbackup.features.undo.mysql.changes import UNKNOWN, Change, changes, never_whole, touched_tables
 from zbackup.features.undo.mysql.foreign_keys import ACTING, Referring, RowId, concerned, troubled
-from zbackup.features.undo.mysql.net_change import NetChange, Step, in_turn
+from zbackup.features.undo.mysql.net_change import NetChange, RowStep, in_turn
 from zbackup.features.undo.mysql.put_back import (
     PORTION,
     PutBack,
     Rows,
     State,
     Tallies,
-    Tally,
+    UndoTally,
     current_rows,
     judge,
     portions,
     too_large,
 )
 from zbackup.features.undo.mysql.referring_rows import ReferringRows, RowsGiven, row_id
-from zbackup.features.undo.mysql.rows_before import Clone, RowsBefore, unknown_columns
+from zbackup.features.undo.mysql.rows_before import CloneSessions, RowsBefore, unknown_columns
 from zbackup.features.undo.mysql.tables import Target, firing, read_target, require_delete
 from zbackup.features.undo.undoing import ImagesIncomplete, UndoneTable, UndoPlan, UndoWish
 from zbackup.model.backup import BackupFiles
@@ -74,7 +74,6 @@ class MysqlUndoer:
         entrance: Entrance | None,
         progress: Progress,
     ) -> Iterator["MysqlUndo"]:
-        """See ports.Undoer."""
         with self.of(log_of(subject, files), wish, entrance, progress) as session:
             yield session
 
@@ -91,7 +90,7 @@ class MysqlUndoer:
             clone = None
             if entrance is not None:
                 options = clone_options(entrance)
-                clone = Clone(
+                clone = CloneSessions(
                     session=open_ones.enter_context(connect(options)),
                     rows=open_ones.enter_context(connect_rows(options)),
                 )
@@ -140,25 +139,22 @@ def log_of(subject: Transaction, files: Sequence[BackupFiles]) -> TransactionLog
 
 @dataclass(slots=True, kw_only=True)
 class MysqlUndo:
-    """See ports.UndoSession."""
-
     log: TransactionLog
     wish: UndoWish
     production: Connection
     rows: RowConnection
     watch: Connection
-    clone: Clone | None
+    clone: CloneSessions | None
     brake: Brake
     progress: Progress
     _targets: dict[TableName, Target] = field(default_factory=dict)
-    _steps: list[Step] = field(default_factory=list)
+    _steps: list[RowStep] = field(default_factory=list)
     _firing: frozenset[TableName] = frozenset()
     _packet: int = 0
     _left: dict[RowId, str] = field(default_factory=dict)
     """Rows that are not taken back because of others that refer to them, or of their size, and why."""
 
     def plan(self) -> UndoPlan:
-        """See ports.UndoSession."""
         try:
             self._read()
         except ImagesIncomplete as why:
@@ -187,7 +183,6 @@ class MysqlUndo:
         return UndoPlan(tables=self._undone(self._compared()), transactions=count, notes=tuple(notes))
 
     def statements(self) -> Iterator[str]:
-        """See ports.UndoSession."""
         yield SETTINGS + ";"
         for portion in portions(self._steps):
             found = current_rows(self.rows, self._targets, portion, locked=False)
@@ -199,7 +194,6 @@ class MysqlUndo:
                 yield "COMMIT;"
 
     def act(self) -> tuple[UndoneTable, ...]:
-        """See ports.UndoSession."""
         self.progress.phase("putting rows back", ", ".join(map(str, self._targets)))
         work = PutBack(
             production=self.rows,
@@ -215,7 +209,7 @@ class MysqlUndo:
         tallies = work.run([step for step in self._steps if id(step) not in left])
         for step in self._steps:
             if id(step) in left:
-                tallies.setdefault(step.table, Tally()).refuse(left[id(step)])
+                tallies.setdefault(step.table, UndoTally()).refuse(left[id(step)])
         return self._undone(tallies)
 
     def _read(self) -> None:
@@ -287,8 +281,8 @@ class MysqlUndo:
                 "zbackup restore --before it, with --table, --missing and --changed, goes by whole tables"
             )
 
-    def _is_nothing(self, step: Step) -> bool:
-        """Tell whether the row is as it was, however the clone and the log write its values."""
+    def _is_nothing(self, step: RowStep) -> bool:
+        """Whether the row is as it was, however the clone and the log write its values."""
         if step.before is None or step.after is None or step.key != step.key_before:
             return False
         return reverse.same_row(self._targets[step.table].table, step.before, step.after)
@@ -296,8 +290,8 @@ class MysqlUndo:
     def _compared(self) -> Tallies:
         self.progress.phase("comparing", "with production")
         self._left = {}
-        tallies: Tallies = {name: Tally() for name in self._targets}
-        judged, done = list[tuple[Step, State, str]](), 0
+        tallies: Tallies = {name: UndoTally() for name in self._targets}
+        judged, done = list[tuple[RowStep, State, str]](), 0
         for portion in portions(self._steps):
             found = current_rows(self.rows, self._targets, portion, locked=False)
             judged += [(step, *judge(self._targets[step.table], step, found)) for step in portion]
@@ -310,12 +304,12 @@ class MysqlUndo:
             tallies[step.table].judged(step, state, why)
         return tallies
 
-    def _judge(self, step: Step, found: Rows) -> tuple[State, str]:
+    def _judge(self, step: RowStep, found: Rows) -> tuple[State, str]:
         if left := self._left.get(self._row(step)):
             return "conflict", left
         return judge(self._targets[step.table], step, found)
 
-    def _unwritable(self, steps: Sequence[Step]) -> dict[RowId, str]:
+    def _unwritable(self, steps: Sequence[RowStep]) -> dict[RowId, str]:
         """The rows of these that are not taken back: other rows refer to them, or the server takes no
         statement of that size."""
         rows = [(self._row(step), step) for step in steps]
@@ -344,7 +338,7 @@ class MysqlUndo:
         return large | {row: f"{shown[row]}: {why}" for row, why in left.items()}
 
     def _followed(
-        self, rows: Sequence[tuple[RowId, Step]], found: Mapping[RowId, Sequence[Referring]]
+        self, rows: Sequence[tuple[RowId, RowStep]], found: Mapping[RowId, Sequence[Referring]]
     ) -> dict[RowId, str]:
         """Changed keys that other rows have followed: these go back with it in one transaction alone."""
         return {
@@ -357,14 +351,16 @@ class MysqlUndo:
             if each.reference.on_update in ACTING
         }
 
-    def _row(self, step: Step) -> RowId:
+    def _row(self, step: RowStep) -> RowId:
         return row_id(self._targets[step.table], step)
 
     def _referring(self) -> ReferringRows:
         return ReferringRows(production=self.production, rows=self.rows, targets=self._targets)
 
-    def _undone(self, tallies: Mapping[TableName, Tally]) -> tuple[UndoneTable, ...]:
-        return tuple(tallies.get(name, Tally()).undone(name, self._unlogged(name)) for name in self._targets)
+    def _undone(self, tallies: Mapping[TableName, UndoTally]) -> tuple[UndoneTable, ...]:
+        return tuple(
+            tallies.get(name, UndoTally()).undone(name, self._unlogged(name)) for name in self._targets
+        )
 
     def _unlogged(self, name: TableName) -> list[str]:
         """Name what a foreign key did to other rows without its being logged."""

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from zbackup.engines.mysql.production import tables
 from zbackup.engines.mysql.production.account import granted_in
-from zbackup.engines.mysql.production.tables import ForeignKey, Table
+from zbackup.engines.mysql.production.tables import ForeignKey, ServerTable
 from zbackup.engines.mysql.server.connection import Connection, PrivilegeMissing
 from zbackup.engines.mysql.server.privileges import grant
 from zbackup.engines.mysql.sql.quoting import identifier
 from zbackup.features.undo.mysql.foreign_keys import Reference
-from zbackup.features.undo.mysql.net_change import Kind, Step
+from zbackup.features.undo.mysql.net_change import Kind, RowStep
 from zbackup.model.errors import Refused
 from zbackup.model.table_name import TableName
 
@@ -22,7 +22,7 @@ _ENGINES = ("innodb", "rocksdb")
 class Target:
     """A table of production's: `key` are the numbers of its key among its stored columns."""
 
-    table: Table
+    table: ServerTable
     key: tuple[int, ...]
     references: tuple[Reference, ...] = ()
     """The foreign keys that refer to it, its own to itself as well."""
@@ -98,12 +98,12 @@ def _rules(production: Connection, schemas: Iterable[str]) -> dict[tuple[str, st
 
 
 def _hides_cascades(production: Connection) -> bool:
-    """Tell whether InnoDB itself deletes children, unseen by the log; MySQL 9.6 and later can log that."""
+    """Whether InnoDB itself deletes children, unseen by the log; MySQL 9.6 and later can log that."""
     row = production.one("SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'")
     return str(row.get("Value", "ON")).upper() != "OFF"
 
 
-def firing(targets: Mapping[TableName, Target], steps: Iterable[Step]) -> dict[TableName, tuple[str, ...]]:
+def firing(targets: Mapping[TableName, Target], steps: Iterable[RowStep]) -> dict[TableName, tuple[str, ...]]:
     """The tables whose triggers run when the rows are taken back, with the triggers' names."""
     found: dict[TableName, tuple[str, ...]] = {}
     for name, kind in dict.fromkeys((step.table, step.kind) for step in steps):

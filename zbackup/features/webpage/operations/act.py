@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from zbackup.catalog.local import read_clones
-from zbackup.features.webpage.operations.order import ON_CLONES, Order, require_lease
+from zbackup.features.webpage.operations.order import ON_CLONES, CloneOrder, require_lease
 from zbackup.jobs.clones import lifecycle
 from zbackup.jobs.clones.lifecycle import CloneStatus, WayIn
 from zbackup.jobs.context import Context
@@ -29,7 +29,7 @@ MOST_RESTORED = 8
 _SWITCHED = ("switching", "switched", "undoing")
 
 
-def require_possible(order: Order, contexts: Sequence[Context]) -> Context:
+def require_possible(order: CloneOrder, contexts: Sequence[Context]) -> Context:
     """Return the context of the instance that is meant. Raise Refused for what no page may touch, and
     NotFound."""
     ctx = next((each for each in contexts if each.instance == order.instance), None)
@@ -59,7 +59,7 @@ def _require_few(contexts: Sequence[Context]) -> None:
         )
 
 
-def _require_own(order: Order, contexts: Sequence[Context]) -> None:
+def _require_own(order: CloneOrder, contexts: Sequence[Context]) -> None:
     _, clone, _ = lifecycle.find(contexts, order.clone)
     if clone.instance != order.instance:
         raise Refused(f"{clone.name} is a clone of {clone.instance}")
@@ -69,14 +69,14 @@ def _require_own(order: Order, contexts: Sequence[Context]) -> None:
         raise Refused(f"{clone.name} belongs to a zbackup switch: use the command line")
 
 
-def expected_name(order: Order) -> str:
+def expected_name(order: CloneOrder) -> str:
     """Return the name that the clone will have, as far as it is known before."""
     if order.verb == "restore" and not order.clone and isinstance(order.at, datetime):
         return default_name(order.instance, order.at)
     return order.clone
 
 
-def act(order: Order, contexts: Sequence[Context]) -> tuple[str, str]:
+def act(order: CloneOrder, contexts: Sequence[Context]) -> tuple[str, str]:
     """Do it; the clone's name, and the result in words. Raise what the command of that name raises, and
     Refused as require_possible does."""
     ctx = require_possible(order, contexts)
@@ -101,13 +101,13 @@ def act(order: Order, contexts: Sequence[Context]) -> tuple[str, str]:
     raise Refused("no such order")
 
 
-def way_in(order: Order, contexts: Sequence[Context]) -> WayIn:
+def way_in(order: CloneOrder, contexts: Sequence[Context]) -> WayIn:
     """Return how programs reach the clone. Raise as lifecycle.way_in, and Refused as require_possible do."""
     require_possible(order, contexts)
     return lifecycle.way_in(contexts, order.clone)
 
 
-def _create(ctx: Context, order: Order) -> tuple[str, str]:
+def _create(ctx: Context, order: CloneOrder) -> tuple[str, str]:
     options = CreateOptions(
         name=order.clone,
         moment=_moment(ctx, order) if order.at else None,
@@ -147,7 +147,7 @@ def _lease(ctx: Context, clone: Clone) -> str:
     )
 
 
-def _moment(ctx: Context, order: Order) -> Moment:
+def _moment(ctx: Context, order: CloneOrder) -> Moment:
     if not isinstance(order.at, datetime):
         raise Refused("not an order")
     return Moment(order.at, utc_text(order.at), ctx.zone)

@@ -24,7 +24,7 @@ At = datetime | Literal["", "latest"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class CloneOrder:
     """`verb` "connect" asks for a clone's address with its login, and is answered at once. `id` is chosen by
     who asks, so that asking twice does it once. `at` is a moment, or "latest" of a reset to the newest
     backup. `lease` is in seconds, None for what the configuration says."""
@@ -46,7 +46,7 @@ def require_role(uid: int, readers: frozenset[int], *, clones: bool) -> None:
         raise Refused("clones are not made from the page: clones = true in [web] of the configuration")
 
 
-def parse(line: str) -> Order:
+def parse(line: str) -> CloneOrder:
     """Read an order. Raise Refused for what is none, and UsageError for a name that no clone can have."""
     try:
         asked: Mapping[str, Any] = bounds.strings(line, FIELDS)
@@ -63,7 +63,7 @@ def parse(line: str) -> Order:
         at = _at(asked["verb"], asked["at"])
     except ValueError as wrong:
         raise Refused("not an order") from wrong
-    return Order(
+    return CloneOrder(
         verb=asked["verb"],
         id=asked["id"],
         who=who,

@@ -114,7 +114,7 @@ def _lives(process: str) -> bool:
 
 
 def _is_hidden(pid: int) -> bool:
-    """Tell whether there is a process of this number that we may not see (proc(5), hidepid)."""
+    """Whether there is a process of this number that we may not see (proc(5), hidepid)."""
     if os.access(f"/proc/{pid}/stat", os.R_OK):
         return False
     try:
@@ -141,12 +141,10 @@ class Noted:
         self._written = self._moved = clock()
 
     def phase(self, name: str, detail: str = "") -> None:
-        """See Progress."""
         self._moved = self._clock()
         self._write(replace(self.one, phase=_short(name), detail=_short(detail), done=0, total=0))
 
     def advance(self, done: int, total: int, unit: str = "B") -> None:
-        """See Progress."""
         if done != self.one.done:
             self._moved = self._clock()
         self.one = replace(self.one, done=done, total=total, unit=_short(unit))
@@ -154,7 +152,6 @@ class Noted:
             self._write(self.one)
 
     def note(self, text: str) -> None:
-        """See Progress."""
         self._moved = self._clock()
         self._write(replace(self.one, notes=(*self.one.notes, _short(text))[-MOST_NOTES:]))
 

@@ -9,9 +9,9 @@ from typing import Any
 from zbackup.jobs.clones.lifecycle import CloneStatus, list_clones
 from zbackup.jobs.context import Context
 from zbackup.jobs.drills.verdicts import of_backups, read
-from zbackup.jobs.journal import Remembered
+from zbackup.jobs.journal import JobState
 from zbackup.jobs.watch import status as instance_status
-from zbackup.jobs.watch.status import Status, written_a_day
+from zbackup.jobs.watch.status import InstanceStatus, written_a_day
 from zbackup.jobs.watch.window import WindowReport, window
 from zbackup.model import backup, drill, overview
 from zbackup.model.errors import DatasetNotFound, ZbackupError
@@ -22,7 +22,7 @@ from zbackup.model.space import DatasetSettings
 from zbackup.plan.clones.lease import end_of
 from zbackup.plan.health.advice_on_arrangements import Expected
 from zbackup.plan.retention.kept_until import stays_until
-from zbackup.plan.retention.retention import Kept
+from zbackup.plan.retention.retention import KeptBackup
 from zbackup.zfs.facts import ZfsFacts
 
 
@@ -37,7 +37,7 @@ class Subject:
 def inspect(
     subjects: Sequence[Subject],
     host: str,
-    remembered: Sequence[Remembered],
+    remembered: Sequence[JobState],
     notes: OperatorNotes,
     *,
     daemon_runs: bool,
@@ -61,8 +61,8 @@ def inspect(
 
 
 def _instance(
-    subject: Subject, remembered: Sequence[Remembered], notes: OperatorNotes, *, daemon_runs: bool
-) -> overview.Instance:
+    subject: Subject, remembered: Sequence[JobState], notes: OperatorNotes, *, daemon_runs: bool
+) -> overview.OverviewInstance:
     ctx = subject.ctx
     try:
         status = instance_status.inspect(
@@ -72,20 +72,22 @@ def _instance(
         backups = _backups(ctx, status, reach)
         verdicts = [(name, v) for name in ("", *(t.name for t in ctx.destinations)) for v in read(ctx, name)]
     except ZbackupError as problem:
-        return overview.Instance(
+        return overview.OverviewInstance(
             name=ctx.instance,
             engine=ctx.engine_name,
             health="critical",
             looked=ctx.clock.now(),
             problem=str(problem),
         )
-    return overview.Instance(
+    return overview.OverviewInstance(
         name=ctx.instance,
         engine=ctx.engine_name,
         health=status.health,
         looked=status.looked,
         findings=tuple(
-            overview.Finding(severity=f.severity, subject=f.subject, text=f.text, why=f.why, fix=f.fix)
+            overview.OverviewFinding(
+                severity=f.severity, subject=f.subject, text=f.text, why=f.why, fix=f.fix
+            )
             for f in status.findings
         ),
         newest=status.newest.name if status.newest else "",
@@ -108,11 +110,11 @@ def _instance(
 class _Backups:
     """The backups as a page shows them, and how many bytes a day went into them."""
 
-    rows: tuple[overview.Backup, ...]
+    rows: tuple[overview.OverviewBackup, ...]
     written_a_day: float | None
 
 
-def _backups(ctx: Context, status: Status, reach: WindowReport) -> _Backups:
+def _backups(ctx: Context, status: InstanceStatus, reach: WindowReport) -> _Backups:
     """Look at the backups that there are. Raise ZbackupError where ZFS cannot be asked."""
     backups = ctx.catalog().backups
     drills = of_backups(ctx, backups)
@@ -133,7 +135,7 @@ def _backups(ctx: Context, status: Status, reach: WindowReport) -> _Backups:
     return _Backups(tuple(rows), written_a_day(backups, status.looked))
 
 
-def _paused(ctx: Context, status: Status) -> str:
+def _paused(ctx: Context, status: InstanceStatus) -> str:
     if not status.paused:
         return ""
     until = f"until {local_text(status.paused.until.replace(microsecond=0), ctx.zone)}"
@@ -143,9 +145,11 @@ def _paused(ctx: Context, status: Status) -> str:
 def _reach(ctx: Context, report: WindowReport) -> dict[str, Any]:
     found = report.window
     return {
-        "ranges": tuple(overview.Range(after=r.after, to=r.to, live=r.live) for r in found.ranges),
+        "ranges": tuple(overview.OverviewRange(after=r.after, to=r.to, live=r.live) for r in found.ranges),
         "gaps": tuple(
-            overview.Gap(after=g.after, to=g.to, cause=g.cause, older=g.older, newer=g.newer, why=g.why)
+            overview.OverviewGap(
+                after=g.after, to=g.to, cause=g.cause, older=g.older, newer=g.newer, why=g.why
+            )
             for g in found.gaps
         ),
         "promised": report.promised,
@@ -159,15 +163,15 @@ def _reach(ctx: Context, report: WindowReport) -> dict[str, Any]:
 def _backup(
     subject: backup.Backup,
     rules: Retention,
-    kept: Kept | None,
-    verdict: drill.Verdict | None,
+    kept: KeptBackup | None,
+    verdict: drill.DrillVerdict | None,
     *,
     opens: bool,
     until: datetime | None,
-) -> overview.Backup:
+) -> overview.OverviewBackup:
     record, reasons = subject.record, kept.reasons if kept else ()
     sound = subject.complete and subject.finished
-    return overview.Backup(
+    return overview.OverviewBackup(
         name=subject.name,
         taken=record.taken,
         as_of=record.as_of,
@@ -182,7 +186,7 @@ def _backup(
     )
 
 
-def _destinations(ctx: Context, status: Status) -> tuple[overview.Destination, ...]:
+def _destinations(ctx: Context, status: InstanceStatus) -> tuple[overview.OverviewDestination, ...]:
     addresses = {destination.name: destination.adapter.address for destination in ctx.destinations}
     archives = {each.destination: each for each in status.archives}
     found = []
@@ -191,7 +195,7 @@ def _destinations(ctx: Context, status: Status) -> tuple[overview.Destination, .
         spans = [each.behind, archive.exposed(status.looked) if archive else None]
         known = [span for span in spans if span is not None]
         found.append(
-            overview.Destination(
+            overview.OverviewDestination(
                 name=each.destination,
                 address=addresses[each.destination],
                 newest=each.newest.name if each.newest else "",
@@ -206,7 +210,7 @@ def _destinations(ctx: Context, status: Status) -> tuple[overview.Destination, .
     return tuple(found)
 
 
-def _job(row: Remembered) -> overview.Job:
+def _job(row: JobState) -> overview.Job:
     return overview.Job(
         job=row.job,
         last=row.last,
@@ -219,7 +223,7 @@ def _job(row: Remembered) -> overview.Job:
     )
 
 
-def _drill(destination: str, verdict: drill.Verdict) -> overview.Drill:
+def _drill(destination: str, verdict: drill.DrillVerdict) -> overview.Drill:
     return overview.Drill(
         destination=destination,
         backup=verdict.name,
@@ -233,7 +237,7 @@ def _drill(destination: str, verdict: drill.Verdict) -> overview.Drill:
     )
 
 
-def _room(status: Status, a_day: float | None) -> overview.Room:
+def _room(status: InstanceStatus, a_day: float | None) -> overview.Room:
     room = status.space
     return overview.Room(
         pool=room.pool.name,
@@ -248,7 +252,7 @@ def _room(status: Status, a_day: float | None) -> overview.Room:
 
 def clones_of(
     contexts: Sequence[Context],
-) -> tuple[tuple[overview.Clone, ...], tuple[tuple[str, str], ...], str]:
+) -> tuple[tuple[overview.OverviewClone, ...], tuple[tuple[str, str], ...], str]:
     try:
         found = list_clones(contexts)
         quotas = _quotas(contexts, found.clones)
@@ -273,13 +277,13 @@ def _quotas(contexts: Sequence[Context], clones: Sequence[CloneStatus]) -> dict[
     return {each.name: each.number("quota") for each in found}
 
 
-def _clone(subject: CloneStatus, quota: int) -> overview.Clone:
+def _clone(subject: CloneStatus, quota: int) -> overview.OverviewClone:
     clone = subject.clone
 
     def at(text: str) -> datetime | None:
         return datetime.fromisoformat(text) if text else None
 
-    return overview.Clone(
+    return overview.OverviewClone(
         name=clone.name,
         instance=clone.instance,
         kind=clone.kind,

@@ -19,13 +19,13 @@ from zbackup.model.errors import Refused
 from zbackup.model.fleet import Fleet
 from zbackup.model.operation import Operation
 from zbackup.model.overview import Marks, MomentPlan, Overview
-from zbackup.model.run import Run
+from zbackup.model.run import JobRun
 
 T = TypeVar("T")
 FIELDS = frozenset(("verb", "instance", "since", "until"))
 VERBS = ("overview", "moment", "marks", "operations", "fleet", "history")
 _OVERVIEW, _MOMENT, _MARKS = TypeAdapter(Overview), TypeAdapter(MomentPlan), TypeAdapter(Marks)
-_HISTORY = TypeAdapter(tuple[Run, ...])
+_HISTORY = TypeAdapter(tuple[JobRun, ...])
 _OPERATIONS, _FLEET = TypeAdapter(tuple[Operation, ...]), TypeAdapter(Fleet)
 
 
@@ -62,7 +62,7 @@ def obey(
     overview: Callable[[], Overview],
     operations: Callable[[], tuple[Operation, ...]],
     fleet: Callable[[], Fleet],
-    history: Callable[[], tuple[Run, ...]] = tuple,
+    history: Callable[[], tuple[JobRun, ...]] = tuple,
 ) -> bytes:
     """The answer, as JSON. Raise Refused for a question that nobody asks, and what looking raises."""
     if question.verb == "overview":
