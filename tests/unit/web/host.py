@@ -74,7 +74,9 @@ def shop() -> OverviewInstance:
                 why="a restore to a moment in there is refused",
                 fix="zbackup window shop",
             ),
-            OverviewFinding(severity="advice", subject="tuning", text="log_bin_trust_function_creators is on"),
+            OverviewFinding(
+                severity="advice", subject="tuning", text="log_bin_trust_function_creators is on"
+            ),
         ),
         newest=there[-1].name,
         newest_taken=there[-1].taken,
