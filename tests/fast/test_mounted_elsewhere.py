@@ -113,7 +113,7 @@ def test_a_drill_has_passed_and_the_next_takes_another_name(
     assert f"{root}/{NAME}/0" in world.pools.datasets and f"{root}/{NAME}/1" in world.pools.datasets
     assert drilled() == ""
     keep(world, *world.mounted_elsewhere, f"{root}/{NAME}-2/0")
-    assert "-2 is left" in drilled()
+    assert "-2 will be removed later" in drilled()
     assert drilled() == "" and not [name for name in world.pools.datasets if "-3" in name]
     assert len(remove_own_leftovers(ctx)) >= 2
     world.mounted_elsewhere = {}

@@ -236,7 +236,7 @@ def test_a_refreservation_needs_as_much_again_for_a_snapshot() -> None:
     ((severity, text, fix), *_) = space(dataset(**room, available=59))
     assert (severity, fix) == ("critical", "zfs set refreservation=none tank/db")
     assert (
-        "the refreservation of tank/db" in text and "takes 20.0 GiB" in text and "19.0 GiB are free" in text
+        "the refreservation of tank/db" in text and "needs 20.0 GiB" in text and "19.0 GiB are free" in text
     )
 
 

@@ -268,7 +268,7 @@ def _holds_backups(ctx: Context, clone: Clone, backups: Sequence[Snapshot]) -> R
     """Return the error for a clone with backups. It never says how to destroy backups."""
     moved = [(c, str(s)) for s in backups for c in s.clones if not c.startswith(f"{ctx.clones}/")]
     if moved:
-        return Refused(f"{what_happened(moved)}. Move them back first:\n{give_back(moved)}")
+        return Refused(f"{what_happened(moved)}. Move them back first: {give_back(moved)}")
     return Refused(
         f"the clone {clone.name} was in production's place and has backups from that time "
         f"({len(backups)} snapshots, such as {backups[0]}). Destroy it after zbackup prune has removed them"

@@ -62,7 +62,7 @@ def find_last_drop(
     if seen.defined is not None and seen.defined != seen.found:
         ctx.progress.note(
             f"the definition of {table} was changed again after this {kind}, the last time "
-            f"{_words(ctx, seen.defined)}. See:\n{look}"
+            f"{_words(ctx, seen.defined)}. See: {look}"
         )
     view, found = seen.view, position_of(seen.found.transaction.start)
     if view is not None and position_of(view.transaction.start) > found:

@@ -38,7 +38,7 @@ def _promotion_named(ctx: Context) -> Iterator[None]:
         yield
     except (NotRecoverable, NotFound) as failure:
         if found := ctx.catalog().promoted:
-            failure.args = (f"{failure}; {what_happened(found)}. To move them back:\n{give_back(found)}",)
+            failure.args = (f"{failure}; {what_happened(found)}. To move them back: {give_back(found)}",)
         raise
 
 
