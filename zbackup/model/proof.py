@@ -23,9 +23,9 @@ class ProofSubject:
 class Sight:
     """What a server shows of a subject.
 
-    `tables` are the tables of that name that are there, or, for a truncate, that have rows: each with what
-    tells it from another of the same name. `holds`: it has the transaction. `unclear` says why this cannot be
-    told, "" where it can.
+    `tables` are the tables of that name that are there, each with what tells it from another of the same
+    name; or, for a truncate, those that have rows, each with a partition that has some. `holds`: it has the
+    transaction. `unclear` says why this cannot be told, "" where it can.
     """
 
     tables: frozenset[tuple[str, str]] = frozenset()
