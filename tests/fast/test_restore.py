@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from errno import ENOSPC
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -445,6 +446,20 @@ def test_what_is_disproved_is_refused_and_nothing_is_left(
     assert wrong.value.goes_on == goes_on and wrong.value.exit_status == 11
     require_nothing_left(world)
     assert not world.state.servers
+
+
+@pytest.mark.parametrize("failure", [OSError(ENOSPC, "No space left on device"), NotFound("it is gone")])
+def test_what_keeps_the_second_clone_from_being_looked_at_takes_nothing_of_what_was_recovered(
+    world: World, ctx: Context, moment: Moment, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    def fails(*_: object) -> Sight:
+        raise failure
+
+    monkeypatch.setattr(ctx.recovery, "step_on", fails)
+    report = restore(ctx, moment, replace(OPTIONS, proves=ProofSubject()))
+    assert report.proof and report.proof.result == "open"
+    assert set(world.state.servers) == {"r1"}
+    assert not [line for line in portrait(world) if "second" in line]
 
 
 def test_a_statement_that_fails_one_transaction_later_is_not_the_one(

@@ -173,17 +173,23 @@ class TestBefore:
         self, house: House, accident: Accident
     ) -> None:
         server = house.server
-        server.sql("CREATE TABLE shop.emptied (id INT PRIMARY KEY) ENGINE=InnoDB")
-        server.sql("INSERT INTO shop.emptied VALUES (1), (2)")
+        server.sql(
+            "CREATE TABLE shop.emptied (id INT PRIMARY KEY) ENGINE=InnoDB "
+            "PARTITION BY RANGE (id) (PARTITION p1 VALUES LESS THAN (3), PARTITION p2 VALUES LESS THAN (9))"
+        )
+        server.sql("INSERT INTO shop.emptied VALUES (1), (2), (4)")
         file, start = _end_of_log(house)
-        server.sql("TRUNCATE TABLE shop.emptied")
-        server.sql("TRUNCATE TABLE shop.emptied")
+        server.sql("ALTER TABLE shop.emptied TRUNCATE PARTITION p1")
+        server.sql("ALTER TABLE shop.emptied TRUNCATE PARTITION p1")
         server.sql("INSERT INTO shop.emptied VALUES (3)")
         words = ("--before-truncate", "shop.emptied", "--yes", "--name", "emptied")
         result = house.zb("restore", *words, "--json")
-        assert "shop.emptied has no rows. Looking for an earlier one" in result.err, str(result)
+        assert (
+            "shop.emptied has rows, and still has them one transaction later. Looking for an earlier one"
+            in result.err
+        ), str(result)
         assert result.data["recovered"]["first_skipped"]["start"] == f"{file}:{start}"
-        _assert_seen(result.data, "shop.emptied has rows; one transaction later it has none")
+        _assert_seen(result.data, "shop.emptied has rows; one transaction later a partition has none")
         house.destroy("emptied")
         server.sql("DROP TABLE IF EXISTS shop.ghost")
         held = house.names()

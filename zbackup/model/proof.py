@@ -23,9 +23,9 @@ class ProofSubject:
 class Sight:
     """The state of a subject on a server.
 
-    `tables` are the existing tables with that name (for a truncate: those with rows), each with an identity
-    that differs after a drop and create. `holds`: the server has the transaction. `unclear` is the reason why
-    the state is unknown, else "".
+    `tables` are the existing tables with that name, each with an identity that differs after a drop and
+    create; for a truncate, those with rows, each with a partition that has some. `holds`: the server has the
+    transaction. `unclear` is the reason why the state is unknown, else "".
     """
 
     tables: frozenset[tuple[str, str]] = frozenset()

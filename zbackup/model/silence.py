@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from zbackup.model import bounds
 from zbackup.model.moment import utc_text
 
 MOST: Final = 16
@@ -43,14 +44,13 @@ def to_lines(silences: Sequence[Silence]) -> str:
 
 
 def from_lines(text: str) -> tuple[Silence, ...]:
-    """Parse the text of to_lines(); ignore invalid lines."""
-    return tuple(silence for line in text.splitlines() if (silence := _silence(line)))
+    """Parse the text of to_lines(); ignore invalid lines. Whoever receives backups can change them."""
+    return tuple(silence for line in text.splitlines()[-MOST:] if (silence := _silence(line)))
 
 
 def _silence(line: str) -> Silence | None:
     try:
         position, after, to = line.split("\t")
-        found = Silence(position, datetime.fromisoformat(after), datetime.fromisoformat(to))
+        return Silence(bounds.numbered(position), bounds.moment(after), bounds.moment(to))
     except ValueError:
         return None
-    return found if found.after.tzinfo and found.to.tzinfo else None

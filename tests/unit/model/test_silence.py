@@ -24,6 +24,11 @@ def test_lines_that_make_no_sense_are_none() -> None:
     good = to_lines([silent(1)])
     for bad in ("", "x", "a\tb\tc", good.replace("+00:00", ""), f"{good}\tmore"):
         assert from_lines(bad) == ()
+    times = "0001-01-01T00:00:00+14:00\t9999-12-31T23:59:59-14:00"
+    position, _, rest = good.partition("\t")
+    for hostile in (f"{position}\t{times}", f"binlog.1:{'9' * 5000}\t{rest}", f"\x1b[2Jbinlog.1:4\t{rest}"):
+        assert from_lines(hostile) == (), "whoever receives backups can change them"
+    assert len(from_lines(f"{good}\n" * 1000)) == MOST
     assert from_lines(f"x\n{good}") == (silent(1),)
 
 

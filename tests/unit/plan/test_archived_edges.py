@@ -304,3 +304,6 @@ def test_what_follows_a_file_without_more_than_the_backup_has_may_have_been_roll
         assert (found[0].after, found[0].to) == (end.record.complete_to, at(102))
     (alone,) = carriers([end], ArchiveInventory(address="there", files=files[:1]))
     assert alone.holder.record.silences == ()
+    forged = changed(end, server={LOG_SIZE: "9" * 5000})
+    (unknown,) = carriers([forged], ArchiveInventory(address="there", files=files))
+    assert unknown.holder.record.silences == (), "whoever receives backups can change their records"

@@ -18,6 +18,7 @@ def sight(*names: str, unclear: str = "") -> Sight:
 
 THERE, NONE = sight("orders"), sight()
 ANOTHER = Sight(tables=frozenset({("orders", "2")}))
+THERE_IN_P1 = Sight(tables=frozenset({("orders", "p1")}))
 HELD, NOT_HELD = Sight(holds=True), Sight()
 
 
@@ -39,6 +40,13 @@ HELD, NOT_HELD = Sight(holds=True), Sight()
             "remains",
             "shop.orders has rows, and still has them one transaction later",
         ),
+        (
+            TRUNCATE,
+            (Sight(tables=frozenset({("orders", "p0"), ("orders", "p1")})), THERE_IN_P1),
+            "proved",
+            "shop.orders has rows; one transaction later a partition has none",
+        ),
+        (TRUNCATE, (THERE_IN_P1, THERE_IN_P1), "remains", "still has them"),
         (TRUNCATE, (NONE,), "absent", "shop.orders has no rows"),
         (
             TRUNCATE,

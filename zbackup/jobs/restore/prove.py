@@ -6,14 +6,7 @@ from zbackup.jobs.clones import second_clone
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.make_plan import RestorePlan
 from zbackup.model.clone import Clone
-from zbackup.model.errors import (
-    CommandFailed,
-    DatabaseError,
-    Disproved,
-    Refused,
-    ReplayFailed,
-    VerificationFailed,
-)
+from zbackup.model.errors import DatabaseError, Disproved, Refused, ReplayFailed, ZbackupError
 from zbackup.model.moment import local_text
 from zbackup.model.proof import NEXT, Proof, ProofSubject
 from zbackup.model.recovery import Recovered, RecoveryFiles
@@ -67,7 +60,8 @@ def _one_later(
         if subject.table is None:
             return judge(subject, recovered.sights, str(fails))
         return Proof("remains", f"{judge(subject, recovered.sights).text}, and the statement fails: {fails}")
-    except (CommandFailed, DatabaseError, Refused, VerificationFailed) as problem:
+    except (ZbackupError, OSError) as problem:
+        # What was recovered is there, whatever keeps it from being looked at again.
         return judge(subject, recovered.sights, str(problem))
     return judge(subject, (*recovered.sights, seen))
 

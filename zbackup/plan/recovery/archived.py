@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from zbackup.model import bounds
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, server_key
 from zbackup.model.backup import Backup
 from zbackup.model.log import LogSpan, position_of
@@ -79,8 +80,12 @@ class Chain:
     def silent_behind(self, record: Record) -> Silence | None:
         """What is told by the sizes: a file that others follow has got more than the backup has, unless its
         server crashed or was rolled back. When the next one was begun is known by when that was seen."""
-        first, size = self.files[0], record.server.get(LOG_SIZE, "")
-        if first.file.begin or len(self.files) == 1 or not size.isdecimal() or first.size > int(size):
+        first = self.files[0]
+        try:
+            size = bounds.count(record.server.get(LOG_SIZE, ""))
+        except ValueError:
+            return None
+        if first.file.begin or len(self.files) == 1 or first.size > size:
             return None
         return Silence(record.log_to, record.complete_to or record.taken, first.last.read + _LOOKED)
 

@@ -24,9 +24,14 @@ def judge(subject: ProofSubject, sights: Sequence[Sight], why: str = "") -> Proo
     if after is None:
         return Proof("open", there + _unseen(why))
     if taken := before.tables - after.tables:
-        count = f" ({how_many(len(taken), 'table', 'tables')})" if subject.table.is_schema else ""
+        count = (
+            f" ({how_many(len({each for each, _ in taken}), 'table', 'tables')})"
+            if subject.table.is_schema
+            else ""
+        )
         made_again = {each for each, _ in taken} & {each for each, _ in after.tables}
-        then = "it has none" if gone else "it is another one" if made_again else "it is gone"
+        partly = "a partition has none" if made_again else "it has none"
+        then = partly if gone else "it is another one" if made_again else "it is gone"
         return Proof("proved", f"{there}; one transaction later {then}{count}")
     return Proof("remains", f"{there}, and {'still has them' if gone else 'still is'} one transaction later")
 

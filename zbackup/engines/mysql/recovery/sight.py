@@ -5,7 +5,7 @@ from typing import Any, Final
 from zbackup.engines.mysql.recovery.verify_replay import has_transaction
 from zbackup.engines.mysql.server.connection import Connection, StatementFailed
 from zbackup.engines.mysql.server.named_tables import folds, named_tables
-from zbackup.engines.mysql.sql.quoting import qualified
+from zbackup.engines.mysql.sql.quoting import identifier, qualified
 from zbackup.model.log import Transaction
 from zbackup.model.proof import ProofSubject, Sight
 from zbackup.model.record import Record
@@ -40,7 +40,9 @@ def _look(
     of_rows = [each for each in found if each["k"] in _WITH_ROWS]
     if unclear := [each for each in of_rows if str(each["e"]).upper() in _EMPTY]:
         return Sight(unclear=f"{unclear[0]['e']} tables keep no rows")
-    return Sight(tables=frozenset((each["t"], "") for each in of_rows if _has_rows(connection, each)))
+    return Sight(
+        tables=frozenset((each["t"], part) for each in of_rows for part in _with_rows(connection, each))
+    )
 
 
 def _identity(connection: Connection, record: Record, row: dict[str, Any]) -> str:
@@ -63,5 +65,18 @@ def _identity(connection: Connection, record: Record, row: dict[str, Any]) -> st
     return " ".join(str(one["i"]) for one in known)
 
 
-def _has_rows(connection: Connection, row: dict[str, Any]) -> bool:
-    return bool(connection.rows(f"SELECT 1 FROM {qualified(row['s'], row['t'])} LIMIT 1"))
+def _with_rows(connection: Connection, row: dict[str, Any]) -> list[str]:
+    """The partitions that have rows, as ALTER TABLE ... TRUNCATE PARTITION empties one; [""] for the whole of
+    a table that has none."""
+    told = connection.rows(
+        "SELECT DISTINCT TABLE_SCHEMA AS s, TABLE_NAME AS t, PARTITION_NAME AS p "
+        "FROM information_schema.PARTITIONS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s "
+        "AND PARTITION_NAME IS NOT NULL",
+        (row["s"], row["t"]),
+    )
+    parts = [str(each["p"]) for each in told if (each["s"], each["t"]) == (row["s"], row["t"])]
+    table = qualified(row["s"], row["t"])
+    wheres = {part: f" PARTITION ({identifier(part)})" for part in parts} or {"": ""}
+    return [
+        part for part, where in wheres.items() if connection.rows(f"SELECT 1 FROM {table}{where} LIMIT 1")
+    ]
