@@ -148,7 +148,7 @@ def test_one_that_was_in_productions_place_is_kept_by_the_backups_of_that_time(w
     refused(
         world,
         lambda: clones.destroy([ctx], "r1"),
-        r"holds backups of that time \(4 snapshots.*when zbackup prune has removed them$",
+        r"has backups from that time \(4 snapshots.*after zbackup prune has removed them$",
     )
     require_well(world, ctx)
 

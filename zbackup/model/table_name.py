@@ -5,6 +5,7 @@ Names"). A MongoDB database has no dot in its name, a collection often has.
 """
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,8 +39,9 @@ class TableName:
 
     def typed(self, engine: str) -> str:
         """Write it as parse_table reads it; `engine` is the instance's."""
-        if engine == "mongodb" or "." not in self.table:
-            return str(self)
+        with suppress(UsageError):
+            if parse_table(str(self), engine) == self:
+                return str(self)
         return f"{_in_backticks(self.schema)}.{_in_backticks(self.table)}"
 
 

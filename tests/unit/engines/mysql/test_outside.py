@@ -118,7 +118,7 @@ def test_where_the_original_looks_for_tables_the_clone_finds_its_own(
 
 @pytest.mark.parametrize("path", ["/usr/x", "/run/x", "/tmp", "/var", "/proc"])
 def test_where_no_table_can_be_is_told(path: str) -> None:
-    assert why_not(path, ["/var/lib/mysql"]).startswith(f"it makes a table in {path}, where")
+    assert f"in {path}, and a clone cannot have" in why_not(path, ["/var/lib/mysql"])
 
 
 @pytest.mark.parametrize("path", ["/srv/far", "/var/lib/mysql/x", "/tmp/x"])

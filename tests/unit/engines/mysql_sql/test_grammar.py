@@ -59,7 +59,7 @@ INSERT, UPDATE, DELETE = ("insert",), ("update",), ("delete",)
         ("DROP TABLES a, b WAIT 1 CASCADE", {"s.a": DROP, "s.b": DROP}),
         ("DROP TABLE wait, nowait", {"s.wait": DROP, "s.nowait": DROP}),
         ("DROP TABLE .t", {"s.t": DROP}),
-        ("DROP SEQUENCE IF EXISTS /*M!100000 IF EXISTS */ `a`,`x`.`b`", {"s.a": DDL, "x.b": DDL}),
+        ("DROP SEQUENCE IF EXISTS /*M!100000 IF EXISTS */ `a`,`x`.`b`", {"s.a": DROP, "x.b": DROP}),
         ("DROP TABLE IF", {"s.IF": DROP}),
         ("DROP TABLE x . t", {"x.t": DROP}),
         ("DROP /*c*/ TABLE /*!40000 IF EXISTS */ t", {"s.t": DROP}),
