@@ -1,6 +1,5 @@
 """Find out what a switch needs to know before anything is changed: clone, datasets, and what forbids it."""
 
-import shlex
 from collections.abc import Sequence
 from datetime import UTC
 from pathlib import Path
@@ -228,7 +227,7 @@ def _require_movable(ctx: Context, clone: Clone, names: Sequence[str]) -> None:
     here = ctx.zfs.values(ctx.clones, "encryptionroot")[0]
     if _spans(ctx, here) and all(root.startswith(fetched) for root in stuck.values()):
         orders = " && ".join(
-            f"zfs change-key -i {shlex.quote(root)}" for root in dict.fromkeys(stuck.values())
+            command_line("zfs", "change-key", "-i", root) for root in dict.fromkeys(stuck.values())
         )
         raise Refused(
             f"{name} was fetched, and has a key of its own: ZFS does not move it to production's place below "
