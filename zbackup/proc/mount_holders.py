@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from zbackup.proc.mounts import Mount, is_below, mounts
-from zbackup.proc.open_files import PROC, process_name, processes_in, told
+from zbackup.proc.open_files import PROC, process_name, processes_in_each, told
 
 MOST_READ, MOST_IN_ALL = 32 << 20, 128 << 20
 """Limits in bytes for the mount list of one namespace, and of all. One may have 100,000 mounts
@@ -50,8 +50,10 @@ def in_use(
             at = f"{mount.mountpoint} in the mount namespace of {who}"
             found[mount.source].append(f"{mount.source} is mounted at {at}")
     ended = {*spaces.get(left_out, ()), apart_from}
-    for name, directory in _outermost(names).items():
-        if inside := [each for each in processes_in(directory, proc) if each[0] not in ended]:
+    outermost = _outermost(names)
+    everyone = processes_in_each(outermost.values(), proc)
+    for name, directory in outermost.items():
+        if inside := [each for each in everyone[directory] if each[0] not in ended]:
             found[name].append(f"{directory} is in use by {told(inside)}")
     return dict(found)
 

@@ -1,7 +1,7 @@
 """Tell who is in a directory: processes that have something open, run or stand there (proc(5))."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 PROC = Path("/proc")
@@ -15,10 +15,28 @@ def processes_in(directory: str, proc: Path = PROC) -> list[tuple[int, str]]:
     Names alone, and not what they were called with: there may be a password in that. Processes in a mount
     namespace of their own, where the directory is called otherwise, are not found.
     """
-    there = directory.rstrip("/")
-    pids = sorted(int(entry.name) for entry in proc.iterdir() if entry.name.isdecimal())
-    found = ((pid, proc / str(pid)) for pid in pids)
-    return [(pid, process_name(of)) for pid, of in found if any(_is_in(path, there) for path in _paths(of))]
+    return processes_in_each((directory,), proc)[directory]
+
+
+def processes_in_each(directories: Collection[str], proc: Path = PROC) -> dict[str, list[tuple[int, str]]]:
+    """The same for each directory, with one look at the processes: there may be thousands of both."""
+    found: dict[str, list[tuple[int, str]]] = {each.rstrip("/"): [] for each in directories}
+    for pid in sorted(int(entry.name) for entry in proc.iterdir() if entry.name.isdecimal()):
+        of = proc / str(pid)
+        if inside := {above for path in _paths(of) for above in _with_parents(path) if above in found}:
+            who = (pid, process_name(of))
+            for each in inside:
+                found[each].append(who)
+    return {each: found[each.rstrip("/")] for each in directories}
+
+
+def _with_parents(path: str) -> Iterator[str]:
+    """It and what is above it, the root as ""; nothing of what is no path, such as a pipe."""
+    if path.startswith("/"):
+        while path:
+            yield path
+            path = path.rpartition("/")[0]
+        yield ""
 
 
 def told(who: Sequence[tuple[int, str]], room: int = ROOM) -> str:
@@ -41,10 +59,6 @@ def _paths(of: Path) -> Iterator[str]:
         with contextlib.suppress(OSError):
             # Never followed: who asks a file system whose server is gone waits for it.
             yield str(link.readlink())
-
-
-def _is_in(path: str, directory: str) -> bool:
-    return path == directory or path.startswith(f"{directory}/")
 
 
 def process_name(of: Path) -> str:

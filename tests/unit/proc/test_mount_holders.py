@@ -5,7 +5,7 @@ from time import process_time
 
 import pytest
 
-from zbackup.proc import mount_holders
+from zbackup.proc import mount_holders, open_files
 from zbackup.proc.mount_holders import in_use
 
 ROOT = "20 1 0:20 / / rw {} - ext4 /dev/sda rw"
@@ -115,6 +115,18 @@ def test_who_stands_in_it_here_is_told(proc: Proc) -> None:
     (proc.process("7", "1", [], "bash") / "cwd").symlink_to("/zb/shop/0/data")
     names = {"tank/zb/shop": "/zb/shop", **SHOP}
     assert in_use(names, proc.home) == {"tank/zb/shop": ["/zb/shop is in use by bash (pid 7)"]}
+
+
+def test_all_processes_are_looked_at_once(proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who lists .zfs/snapshot/*/ has ZFS mount all of them."""
+    stands = proc.process("9", "1", [])
+    (stands / "cwd").symlink_to("/zb/7/deep/er")
+    asked: list[Path] = []
+    paths = open_files._paths
+    monkeypatch.setattr(open_files, "_paths", lambda of: (asked.append(of), paths(of))[1])
+    found = in_use({f"tank/zb@{n}": f"/zb/{n}" for n in range(50)}, proc.home)
+    assert found == {"tank/zb@7": ["/zb/7 is in use by sleep (pid 9)"]}
+    assert len(asked) == 1
 
 
 def test_what_vanishes_or_cannot_be_read_is_left_out(proc: Proc) -> None:

@@ -40,6 +40,9 @@ def test_a_process_that_is_gone_or_closed_to_us_is_passed_over(tmp_path: Path) -
     (tmp_path / "8" / "cwd").symlink_to("/clones/dev1")
     (tmp_path / "self").mkdir()
     assert processes_in("/clones/dev1", tmp_path) == [(8, "a process that ends")]
+    (tmp_path / "7" / "cwd").symlink_to("pipe:[1]")
+    for root, ended in (("/", 8), ("/clones/", 8)):
+        assert processes_in(root, tmp_path) == [(ended, "a process that ends")]
 
 
 @given(st.lists(st.tuples(st.integers(1, 4194304), st.text("abc ", min_size=1, max_size=15))))
