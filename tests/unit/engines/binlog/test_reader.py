@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.unit.engines.binlog.builder import SERVER, Builder, at
 from tests.unit.examples import examples
-from zbackup.engines.mysql.binlog.errors import BinlogDamaged, BinlogEncrypted
+from zbackup.engines.mysql.binlog.errors import BinlogDamaged, BinlogEncrypted, BinlogTooOld
 from zbackup.engines.mysql.binlog.events import START_ENCRYPTION
 from zbackup.engines.mysql.binlog.reader import check_events, last_in_file, microseconds, opened, transactions
 from zbackup.engines.mysql.binlog.scan import Scanner
@@ -119,7 +119,7 @@ def test_a_flipped_bit_is_never_taken_for_a_transaction(builder: Builder, draw: 
     expected = [(w.start, w.end, w.micros) for w in builder.written]
     try:
         found = spans(bytes(data))
-    except BinlogDamaged:
+    except (BinlogDamaged, BinlogTooOld):  # of a damaged first event it is not known how old it is
         return
     assert found == expected[: len(found)]
     if len(found) < len(expected):

@@ -75,8 +75,9 @@ def _with_rows(connection: Connection, row: dict[str, Any]) -> list[str]:
         (row["s"], row["t"]),
     )
     parts = [str(each["p"]) for each in told if (each["s"], each["t"]) == (row["s"], row["t"])]
-    table = qualified(row["s"], row["t"])
-    wheres = {part: f" PARTITION ({identifier(part)})" for part in parts} or {"": ""}
-    return [
-        part for part, where in wheres.items() if connection.rows(f"SELECT 1 FROM {table}{where} LIMIT 1")
-    ]
+    table, found = qualified(row["s"], row["t"]), []
+    for part in parts or [""]:
+        where = f" PARTITION ({identifier(part)})" if part else ""
+        if connection.rows(f"SELECT 1 FROM {table}{where} LIMIT 1"):
+            found.append(part)
+    return found
