@@ -188,4 +188,6 @@ def _silence(base: Record, end: LogPosition, files: Sequence[Path]) -> Silence |
     since = begun(following) if following else None
     if since is None:
         return None
-    return Silence(str(end), base.complete_to or base.taken, since + timedelta(seconds=1))
+    # A file tells the whole second in which it was begun: the last moment of that is the last in doubt.
+    to = since + timedelta(seconds=1) - timedelta(microseconds=1)
+    return Silence(str(end), base.complete_to or base.taken, to)
