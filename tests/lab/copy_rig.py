@@ -22,7 +22,7 @@ from zbackup.features.copyback.mysql.session import MysqlCopier
 from zbackup.model.errors import DatabaseError
 from zbackup.model.progress import Silent
 from zbackup.model.recovery import Entrance
-from zbackup.model.table_name import parse_table
+from zbackup.model.table_name import EVERY_TABLE, TableName, separated
 
 EVERYWHERE = (
     "CREATE TABLE odd.kinds (a INT, b VARCHAR(20) CHARACTER SET latin1, "
@@ -86,7 +86,9 @@ class Rig:
     @contextmanager
     def session(self, *names: str, **wish: Any) -> Iterator[Any]:
         wish = {"moment": "20260101T000000", "clone": "c"} | wish
-        wanted = CopyWish(tables=tuple(parse_table(name, "mysql") for name in names), **wish)
+        pairs = map(separated, names)
+        tables = tuple(TableName(schema, table or EVERY_TABLE) for schema, table in pairs)
+        wanted = CopyWish(tables=tables, **wish)
         entrance = Entrance(socket=str(self.clone.settings.socket), user="root")
         with self.copier().session(entrance, wanted, Silent()) as session:
             yield session

@@ -5,6 +5,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -14,6 +15,7 @@ import pytest
 
 from tests.lab.load import Load, verify
 from tests.lab.pool import run
+from tests.lab.reach import let_reach
 from tests.lab.server_user import SERVER_UID
 from tests.lab.variants import Variant
 from tests.system.house import ZBACKUP, House, after_writing, next_second, now, wait_until
@@ -46,6 +48,7 @@ def documented_permissions() -> str:
 @pytest.fixture(scope="module")
 def credentials(house: House) -> Mapping[str, str]:
     """What a host gives to zbackup's user."""
+    let_reach(ZBACKUP, Path(sys.executable))
     Path("/dev/zfs").chmod(0o666)  # as the rules of udev that come with OpenZFS do
     subprocess.run(["mount", "--make-rshared", "/"], check=True)  # as systemd does
     run("zfs", "allow", "-u", str(UID), documented_permissions(), house.pool.data.name)

@@ -138,7 +138,9 @@ def test_a_drill_whose_datasets_others_keep_has_passed_and_is_removed_later(
         assert f"{clones}/shop-drill/0 is mounted at " in drill["left"]
         assert "drill ok" in house.zb("list", config=story.config).out
         again = house.zb("verify", "--drill", config=story.config)
-        assert again.rc == 0 and f"{clones}/shop-drill of an earlier run will be removed later" in again.err, again
+        assert (
+            again.rc == 0 and f"{clones}/shop-drill of an earlier run will be removed later" in again.err
+        ), again
         assert [c["name"] for c in house.zb("clone", "list", "--json").data] == ["shop-drill"]
         ctx = context(house.pool, house.server.settings, house.datasets)
         (said,) = remove_own_leftovers(ctx)
