@@ -276,7 +276,11 @@ class DatabaseServer:
         mysql = self.settings.kind == "mysql"
         status = source.sql("SHOW BINARY LOG STATUS" if mysql else "SHOW BINLOG STATUS")[0]
         wait = "SOURCE_POS_WAIT" if mysql else "MASTER_POS_WAIT"
-        (reached,) = self.sql(f"SELECT {wait}(%s, %s, %s)", (status[0], status[1], timeout))[0]
+        limit, reached = time.monotonic() + timeout, None
+        # NULL, and at once, where the applier does not run: it may be just about to be started again.
+        while reached is None and time.monotonic() < limit:
+            (reached,) = self.sql(f"SELECT {wait}(%s, %s, %s)", (status[0], status[1], timeout))[0]
+            time.sleep(0.1)
         if reached is None or int(reached) < 0:
             raise ServerFailed(
                 f"{status[0]}:{status[1]} was not reached within {timeout} s\n{self.last_lines()}"

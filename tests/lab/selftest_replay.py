@@ -400,7 +400,7 @@ def test_a_table_that_no_clone_has_a_place_for_is_told_of_before(flavour: str) -
             base = world.backup()
             said(one, f"CREATE TABLE shop.far (id INT PRIMARY KEY) DATA DIRECTORY = '{run}'")
             stopped = world.examine(base, world.backup()).stopped
-        assert stopped and f"makes a table in {run}, where a recovered server can have no" in stopped.why
+            assert stopped and f"creates a table in {run}, and a clone cannot have" in stopped.why
 
 
 UNREADABLE = (
