@@ -76,12 +76,11 @@ def undo(
     Raise UsageError, NotRecoverable or Refused before anything is changed; DatabaseError or
     VerificationFailed when it could not be finished: the same command continues it.
     """
-    if ctx.undoer is None:
+    if ctx.undoer is None or ctx.copier is None:
         raise Refused(
             f"zbackup takes back no transactions of {ctx.engine_name}: zbackup restore --before ..."
         )
-    if ctx.copier:
-        ctx.copier().require_account()
+    ctx.copier().require_account()
     ctx.progress.phase("finding", str(name))
     undoer = cast("Undoer", ctx.undoer())
     subject = _subject(ctx, undoer, name)
