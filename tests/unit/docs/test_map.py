@@ -26,7 +26,7 @@ NEWCOMERS = (
 
 def rows() -> list[str]:
     text = PAGE.read_text()
-    table = text[text.index("### Where to look") : text.index("### Tests")]
+    table = text[text.index("## Where to look") : text.index("### Tests")]
     return [line for line in table.splitlines() if line.startswith("| ")][1:]
 
 
