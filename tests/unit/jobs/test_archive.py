@@ -264,9 +264,6 @@ def test_what_takes_no_archive_and_what_is_not_configured(world: World) -> None:
     world.place.session = object()
     with pytest.raises(Refused, match="memory takes no log archive"):
         archive_once(world.ctx, world.destination)
-    cast(Any, world.ctx).follower = None
-    with pytest.raises(Refused, match="log of mysql cannot be archived"):
-        ready(world.ctx, world.destination)
     cast(Any, world.ctx).archive = None
     with pytest.raises(NotFound, match=r"add \[instance.shop.archive\]"):
         archive_destinations(world.ctx)

@@ -177,7 +177,7 @@ class Archiver:
 
     def round(self, session: Archiving) -> Round:
         """Look once, and append what there is. After a failure the next call looks at everything again."""
-        follower = follower_of(self.ctx)
+        follower = self.ctx.follower
         try:
             return self._round(session, follower)
         except BaseException:
@@ -341,7 +341,7 @@ def ready(ctx: Context, destination: ShipDestination) -> str:
 
     Raise what archive_once() would raise before it appends anything.
     """
-    follower = follower_of(ctx)
+    follower = ctx.follower
     with destination.adapter.connect() as session:
         inventory = require_archiving(destination, session).archived()
     if inventory.problems:
@@ -368,13 +368,6 @@ def require_archiving(destination: ShipDestination, session: object) -> Archivin
     if not isinstance(session, Archiving):
         raise Refused(f"{destination.adapter.address} takes no log archive")
     return session
-
-
-def follower_of(ctx: Context) -> LogFollower:
-    """Return what reads the log. Raise Refused where it cannot be read while it is written."""
-    if ctx.follower is None:
-        raise Refused(f"the log of {ctx.engine_name} cannot be archived: {ctx.instance}")
-    return ctx.follower
 
 
 @contextmanager
