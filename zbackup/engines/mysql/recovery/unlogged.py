@@ -1,16 +1,18 @@
-"""Find tables that were altered without a word in the log, as with sql_log_bin = 0.
+"""Find tables that were made or altered without a word in the log, as with sql_log_bin = 0.
 
 An applier takes rows with more or fewer columns than its table has, and leaves out what has no place (MySQL
-manual, "Replication with Differing Table Definitions"). The event in front of rows tells how many columns
-their table has. Where that is another number than in the base, or before, and no statement in the log names
-the table in between, the change was not logged.
+manual, "Replication with Differing Table Definitions"). The event in front of rows tells what their table's
+columns are. Where that is not what the base has, or what it was before, and no statement in the log names the
+table in between, the change was not logged.
 """
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import partial
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from zbackup.engines.mysql.binlog.compressed import inner_events
 from zbackup.engines.mysql.binlog.contents import Contents, kinds_of, read_contents
@@ -25,7 +27,7 @@ from zbackup.engines.mysql.binlog.events import (
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import opened
 from zbackup.engines.mysql.binlog.scan import Scanner
-from zbackup.engines.mysql.binlog.table_map import POST_HEADER, number, read_name
+from zbackup.engines.mysql.binlog.table_map import POST_HEADER, ColumnFacts, plain_values, read_table_map
 from zbackup.engines.mysql.recovery.packets import has_text
 from zbackup.engines.mysql.recovery.replay import LogRange
 from zbackup.engines.mysql.server.connection import Connection
@@ -33,28 +35,87 @@ from zbackup.engines.mysql.sql.quoting import literal
 from zbackup.model.errors import Refused
 from zbackup.model.table_name import EVERY_TABLE, joined, separated
 
+Columns = tuple[ColumnFacts, ...]
+_Difference = tuple[str, str, str]
+"""A table's name, what it has now, and what it had before."""
+
 _OWN_SCHEMAS: Final = ("mysql", "sys", "information_schema", "performance_schema")
-_HEAD: Final = 600
-"""Bytes at the beginning of a table map that hold the names and the number of columns."""
+_MOST: Final = 1 << 18
+"""Bytes of an event in a compressed transaction that are opened: rows are not read."""
+
+_SIGNED: Final = frozenset(
+    ("tinyint", "smallint", "mediumint", "int", "bigint", "float", "double", "decimal")
+)
+_TIMES: Final = ("time", "datetime", "timestamp")
+_PLAIN: Final = ("date", "year", "json")
+_SHAPES: Final = frozenset(
+    (
+        *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon"),
+        *("geometrycollection", "geomcollection"),
+    )
+)
+_BLOBS: Final = {
+    f"{length}{kind}": size
+    for size, length in enumerate(("tiny", "", "medium", "long"), 1)
+    for kind in ("blob", "text")
+}
+_TEXT: Final = {
+    **dict.fromkeys(_BLOBS, "blob"),
+    **{"char": "char", "binary": "char", "varchar": "varchar", "varbinary": "varchar"},
+}
+_VALUE: Final = re.compile(r"'((?:[^']|'')*)'")
 
 
 class _Tables:
-    """The number of columns of each table, by schema.table: the base's, until a statement names the table."""
+    """The columns of each table, by schema.table: the base's, until a statement names the table."""
 
-    def __init__(self, of_base: Callable[[str, str], int | None]) -> None:
-        self._of_base = of_base
-        self._columns: dict[str, dict[str, int]] = {}
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._columns: dict[str, dict[str, Columns]] = {}
         self._tables: set[str] = set()
         self._schemas: set[str] = set()
+        self._agreed: dict[bytes, str] = {}
+        self._by_table: dict[str, list[bytes]] = {}
 
-    def before(self, schema: str, table: str, columns: int) -> int:
-        """How many columns the table had up to now; these where nobody knows."""
-        there = self._columns.setdefault(table.casefold(), {})
-        name = joined(schema, table)
-        if name not in there:
-            changed = table.casefold() in self._tables or schema.casefold() in self._schemas
-            there[name] = columns if changed else self._of_base(schema, table) or columns
-        return there[name]
+    def difference(self, event: bytes, *, whole: bool, mariadb: bool) -> _Difference | None:
+        """How a table's columns differ from those that it had up to now. What was seen before, and is what it
+        was, is not read again; what is not `whole` ends too early.
+
+        Raise ValueError or LookupError where the event makes no sense.
+        """
+        if (key := event[POST_HEADER:]) in self._agreed:
+            return None
+        told = read_table_map(event)
+        if told.schema in _OWN_SCHEMAS:
+            return None
+        name, folded = joined(told.schema, told.table), told.table.casefold()
+        now = (told if whole else replace(told, optional={})).facts(self._charsets.get, mariadb=mariadb)
+        there = self._columns.setdefault(folded, {})
+        before = there.get(name)
+        if before is None:
+            changed = folded in self._tables or told.schema.casefold() in self._schemas
+            before = None if changed else _columns(self._connection, told.schema, told.table)
+        if before is None:
+            before = now
+        if not before:
+            return name, "", ""
+        if difference := _difference(before, now):
+            return name, *difference
+        there[name] = tuple(map(_filled, before, now))
+        self._agreed[key] = name
+        self._by_table.setdefault(folded, []).append(key)
+        return None
+
+    @cached_property
+    def _charsets(self) -> dict[int, str]:
+        """The character set of each collation, by its number."""
+        rows = self._connection.rows("SELECT * FROM information_schema.COLLATIONS")
+        # MariaDB's later collations are for several character sets, with a number for each.
+        rows += self._connection.rows(
+            "SELECT * FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY"
+        )
+        named = ((row.get("ID"), row.get("CHARACTER_SET_NAME")) for row in rows)
+        return {int(number): str(charset) for number, charset in named if number and charset}
 
     def changed(self, contents: Contents) -> None:
         """Forget the tables whose definition a statement may have changed, in whichever schema."""
@@ -62,75 +123,126 @@ class _Tables:
             schema, table = (part.casefold() for part in separated(name))
             if table == EVERY_TABLE:
                 self._schemas.add(schema)
-                for there in self._columns.values():
+                for folded, there in self._columns.items():
                     for known in [n for n in there if separated(n)[0].casefold() == schema]:
                         del there[known]
+                        self._forget(folded)
                 continue
             self._tables.add(table)
             self._columns.pop(table, None)
+            self._forget(table)
+
+    def _forget(self, folded: str) -> None:
+        for key in self._by_table.pop(folded, ()):
+            self._agreed.pop(key, None)
 
 
 def require_all_logged(connection: Connection, log: LogRange, heard: Callable[[Contents], None]) -> None:
-    """Raise Refused when rows that would be replayed are of a table with other columns than the server's.
+    """Raise Refused when rows that would be replayed are of a table that the server does not have, or has
+    with other columns, and no statement in between explains that.
 
     `heard` is told of each transaction that has statements.
     """
-    tables = _Tables(partial(_columns, connection))
+    tables = _Tables(connection)
+    for scanner, path, span in _transactions(log):
+        if has_text(scanner.data, span, scanner.trailer):
+            contents = read_contents(scanner, span)
+            tables.changed(contents)
+            heard(contents)
+        for event, whole in _maps(scanner.data, *span, scanner.trailer):
+            # What cannot be read ends the replay by itself.
+            with suppress(ValueError, LookupError):
+                found = tables.difference(event, whole=whole, mariadb=scanner.is_mariadb)
+                # Where a statement that cannot be told made it, its name is somewhere in front.
+                if found and (found[1] or not _is_named(log, found[0], LogPosition.of(path.name, span[1]))):
+                    raise Refused(_told(found, scanner, path, span))
+
+
+def _transactions(log: LogRange) -> Iterator[tuple[Scanner, Path, tuple[int, int]]]:
     for path in log.files:
         limit = log.stop.offset if path.name == log.stop.file else log.torn.get(path.name)
         with opened(path, limit) as scanner:
             start = log.start.offset if path.name == log.start.file else FIRST_EVENT
             for begin, end, _ in scanner.spans(start):
-                _look(tables, scanner, path, (begin, end), heard)
+                yield scanner, path, (begin, end)
 
 
-def _look(
-    tables: _Tables,
-    scanner: Scanner,
-    path: Path,
-    span: tuple[int, int],
-    heard: Callable[[Contents], None],
-) -> None:
-    if has_text(scanner.data, span, scanner.trailer):
-        contents = read_contents(scanner, span)
-        tables.changed(contents)
-        heard(contents)
-    for schema, table, columns in _maps(scanner.data, *span, scanner.trailer):
-        if (before := tables.before(schema, table, columns)) != columns:
-            raise Refused(_told(joined(schema, table), (before, columns), scanner, path, span))
+def _is_named(log: LogRange, name: str, before: LogPosition) -> bool:
+    """Whether a statement before that names the table, or one of its name."""
+    table = separated(name)[1].casefold()
+    for scanner, path, span in _transactions(log):
+        if LogPosition.of(path.name, span[0]) >= before:
+            return False
+        if has_text(scanner.data, span, scanner.trailer):
+            said = read_contents(scanner, span).said
+            if any(table in text.casefold() for text, _ in said):
+                return True
+    return False
 
 
-def _told(name: str, columns: tuple[int, int], scanner: Scanner, path: Path, span: tuple[int, int]) -> str:
+def _told(found: _Difference, scanner: Scanner, path: Path, span: tuple[int, int]) -> str:
     subject = scanner.gtid(span[0]) or str(LogPosition.of(path.name, span[0]))
+    name, now, before = found
+    if not now:
+        return (
+            f"{subject} changes rows of {name}, which the base does not have, and no logged statement "
+            "created it (was sql_log_bin = 0?). Start from a backup taken after that (--base), or restore to "
+            f"before it (--before {subject})"
+        )
     return (
-        f"{name} has {columns[1]} columns in {subject} and had {columns[0]} before, but no logged "
-        "statement changed it (was sql_log_bin = 0?): rows would lack values. Start from a backup taken "
+        f"{name} has {now} in {subject} and had {before} before, but no logged "
+        "statement changed it (was sql_log_bin = 0?): rows would be lost or changed. Start from a backup taken "
         f"after that change (--base), or restore to before it (--before {subject})"
     )
 
 
-def _maps(data: Buffer, at: int, end: int, trailer: int) -> Iterator[tuple[str, str, int]]:
-    """The tables of which rows follow, each with its number of columns."""
+def _maps(data: Buffer, at: int, end: int, trailer: int) -> Iterator[tuple[bytes, bool]]:
+    """The events that name a table of which rows follow, without header, and whether each is whole."""
     unpack = SHAPE.unpack_from
     while at + HEADER_SIZE <= end:
         kind, size, _ = unpack(data, at)
         if kind == TABLE_MAP:
-            body = data[at + HEADER_SIZE : min(at + size - trailer, at + HEADER_SIZE + _HEAD)]
-            # What cannot be read ends the replay by itself.
-            with suppress(ValueError, LookupError):
-                schema, second = read_name(body, POST_HEADER)
-                table, behind = read_name(body, second)
-                if schema not in _OWN_SCHEMAS:
-                    yield schema, table, number(body, behind)[0]
+            yield bytes(data[at + HEADER_SIZE : at + size - trailer]), at + size <= end
         elif kind == TRANSACTION_PAYLOAD:
             with suppress(ValueError, LookupError):
-                for inner in inner_events(data[at + HEADER_SIZE : at + size - trailer], _HEAD + HEADER_SIZE):
+                for inner in inner_events(data[at + HEADER_SIZE : at + size - trailer], _MOST):
                     yield from _maps(inner, 0, len(inner), 0)
         at += max(size, HEADER_SIZE)
 
 
-def _columns(connection: Connection, schema: str, table: str) -> int | None:
-    """The number of columns that a server's table has in its log; None where it does not tell.
+def _difference(before: Columns, now: Columns) -> tuple[str, str] | None:
+    """What is now, and what was before, in words; None where all that is known of both is the same."""
+    if len(before) != len(now):
+        return f"{len(now)} columns", str(len(before))
+    for place, (old, new) in enumerate(zip(before, now, strict=True), 1):
+        differ = [a is not None and b is not None and a != b for a, b in zip(old, new, strict=True)]
+        if any(differ):
+            return f"column {place} as {_words(new, differ)}", f"it as {_words(old, differ)}"
+    return None
+
+
+def _words(column: ColumnFacts, told: list[bool]) -> str:
+    """The facts that are to be told, in the words of a definition."""
+    size = f"({','.join(map(str, column.size))})" if column.size else ""
+    words = (
+        column.name,
+        f"{column.kind}{size}",
+        f"{column.kind}{size}",
+        "unsigned" if column.unsigned else "signed",
+        f"CHARACTER SET {column.charset}",
+        f"with the values {', '.join(column.values or ())}",
+        "NULL" if column.nullable else "NOT NULL",
+    )
+    shown = [str(word) for word, wanted in zip(words, told, strict=True) if wanted]
+    return " ".join(dict.fromkeys(shown))
+
+
+def _filled(known: ColumnFacts, told: ColumnFacts) -> ColumnFacts:
+    return ColumnFacts(*(b if a is None else a for a, b in zip(known, told, strict=True)))
+
+
+def _columns(connection: Connection, schema: str, table: str) -> Columns | None:
+    """The columns that a server's table has in its log; None where it does not tell, () without the table.
 
     Asked for its columns, a sequence of MariaDB's is opened, and an applier then fails at it (11.8.9). A long
     unique key of MariaDB's has a column of its own that is not shown, and a versioned table may have two.
@@ -138,8 +250,49 @@ def _columns(connection: Connection, schema: str, table: str) -> int | None:
     where = f"TABLE_SCHEMA = {literal(schema)} AND TABLE_NAME = {literal(table)}"
     kinds = connection.rows(f"SELECT TABLE_TYPE AS kind FROM information_schema.TABLES WHERE {where}")
     if [row["kind"] for row in kinds] != ["BASE TABLE"]:
-        return None
+        return None if kinds else ()
     keys = connection.rows(f"SELECT INDEX_TYPE AS kind FROM information_schema.STATISTICS WHERE {where}")
     if any(row["kind"] == "HASH" for row in keys):
         return None
-    return int(connection.one(f"SELECT COUNT(*) AS n FROM information_schema.COLUMNS WHERE {where}")["n"])
+    rows = connection.rows(
+        "SELECT COLUMN_NAME AS name, DATA_TYPE AS kind, COLUMN_TYPE AS full, IS_NULLABLE AS nullable, "
+        "CHARACTER_OCTET_LENGTH AS octets, NUMERIC_PRECISION AS digits, NUMERIC_SCALE AS scale, "
+        "DATETIME_PRECISION AS fraction, CHARACTER_SET_NAME AS charset "
+        f"FROM information_schema.COLUMNS WHERE {where} ORDER BY ORDINAL_POSITION"
+    )
+    return tuple(map(_facts, rows)) or None
+
+
+def _facts(row: Mapping[str, Any]) -> ColumnFacts:
+    """A column as information_schema has it."""
+    kind, full = str(row["kind"]).lower(), str(row["full"])
+    facts = ColumnFacts(name=str(row["name"]), nullable=row["nullable"] == "YES")
+    if kind in _SIGNED:
+        size = _size(row, "digits", "scale") if kind == "decimal" else None
+        return facts._replace(kind=kind, size=size, unsigned="unsigned" in full)
+    if kind in _TEXT:
+        charset = str(row["charset"] or "binary")
+        size = (_BLOBS[kind],) if kind in _BLOBS else _size(row, "octets")
+        return facts._replace(kind=_TEXT[kind], size=size, charset=charset)
+    if kind in _TIMES:
+        return facts._replace(kind=kind, size=_size(row, "fraction"))
+    if kind in ("enum", "set"):
+        return facts._replace(kind=kind, **_choice(kind, full))
+    if kind == "bit":
+        return facts._replace(kind=kind, size=_size(row, "digits"))
+    return facts._replace(kind="geometry" if kind in _SHAPES else kind if kind in _PLAIN else None)
+
+
+def _size(row: Mapping[str, Any], *names: str) -> tuple[int, ...] | None:
+    """None where the server does not tell."""
+    return None if any(row[name] is None for name in names) else tuple(int(row[name]) for name in names)
+
+
+def _choice(kind: str, full: str) -> dict[str, Any]:
+    """The size and the values of an ENUM or SET, by its definition."""
+    if "\\" in full:
+        return {}
+    values = [value.replace("''", "'") for value in _VALUE.findall(full)]
+    bytes_ = (len(values) + 7) // 8
+    size = (1 if len(values) < 256 else 2) if kind == "enum" else bytes_ if bytes_ <= 4 else 8
+    return {"size": (size,), "values": plain_values(values)}
