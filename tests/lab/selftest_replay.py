@@ -536,6 +536,64 @@ def test_each_change_of_a_column_that_was_not_logged_is_found(world: World) -> N
             assert f"changes rows of shop.t{at}, which the base does not have" in world.unlogged(logs[at])
 
 
+LOGGED = (
+    "CREATE TABLE shop.made (id INT PRIMARY KEY, t TEXT, FULLTEXT (t))",
+    "CREATE TABLE shop.`ä-b` (id INT)",
+    "CREATE TABLE shop.`x#P#y` (id INT) PARTITION BY HASH (id) PARTITIONS 3",
+    "CREATE TABLE shop.own (id INT) ENGINE = MyISAM",
+    "CREATE TABLE shop.alike LIKE shop.kept",
+    "CREATE TABLE shop.taken AS SELECT id FROM shop.kept",
+    "CREATE DATABASE `d-1`",
+    "CREATE TABLE `d-1`.one (id INT)",
+    "CREATE VIEW shop.seen AS SELECT 1 AS one",
+    "CREATE TEMPORARY TABLE shop.passing (id INT)",
+    "ALTER TABLE shop.parts ADD PARTITION PARTITIONS 2",
+    "ALTER TABLE shop.kept ENGINE = MyISAM",
+    "ALTER TABLE shop.sealed DISCARD TABLESPACE",
+    "RENAME TABLE shop.moved TO `d-1`.moved",
+    "ALTER TABLE shop.altered RENAME TO shop.renamed",
+    "TRUNCATE TABLE shop.parts",
+    "OPTIMIZE LOCAL TABLE shop.inside",
+    "DROP TABLE shop.dropped",
+    "DROP DATABASE gone",
+    "CREATE PROCEDURE shop.maker() CREATE TABLE shop.by_procedure (id INT)",
+    "CALL shop.maker()",
+    "PREPARE p FROM 'CREATE TABLE shop.prepared (id INT)'",
+    "EXECUTE p",
+)
+
+
+def test_tables_that_were_created_and_dropped_without_the_log_are_told(world: World) -> None:
+    """And nothing is told where the log has it all."""
+    names = ("kept", "old", "dropped", "moved", "altered", "sealed")
+    with world.session() as one:
+        said(one, *(f"CREATE TABLE shop.{name} (id INT)" for name in names), "CREATE DATABASE gone")
+        said(one, "CREATE TABLE gone.t (id INT)", "CREATE TABLE gone.u (id INT)")
+        said(one, "CREATE TABLE shop.parts (id INT) PARTITION BY HASH (id) PARTITIONS 2")
+        said(one, "SET GLOBAL innodb_file_per_table = OFF", "CREATE TABLE shop.inside (id INT)")
+        said(one, "SET GLOBAL innodb_file_per_table = ON")
+        base = world.backup()
+        said(one, *LOGGED)
+        if world.server.settings.kind == "mariadb":
+            said(one, "CREATE SEQUENCE shop.numbers", "CREATE OR REPLACE TABLE shop.made (id INT)")
+        logged = world.backup()
+        said(
+            one, "SET sql_log_bin = 0", "CREATE TABLE shop.local (id INT)", "DROP TABLE shop.old, shop.parts"
+        )
+        said(one, "CREATE DATABASE beside", "CREATE TABLE beside.t (id INT) ENGINE = MyISAM")
+        said(one, "CREATE VIEW shop.unlogged AS SELECT 1 AS one", "SET sql_log_bin = 1")
+        said(one, "INSERT INTO shop.made (id) VALUES (1)")
+        log = world.backup()
+    assert world.restore(base, logged).other_tables == ""
+    told = world.restore(logged, log).other_tables
+    assert "created: beside.t, shop.local, which " in told
+    assert "dropped: shop.old, shop.parts, which " in told
+    assert f"warning: {told}" in world.progress.notes
+    with world.recovered() as session:
+        tables = {row[0] for row in said(session, "SHOW TABLES FROM shop")}
+        assert tables >= {"old", "parts"} and "local" not in tables
+
+
 @pytest.fixture
 def elsewhere() -> Iterator[Path]:
     """Directories of the host's own, beside the datasets."""

@@ -9,7 +9,7 @@ table in between, the change was not logged.
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -28,12 +28,18 @@ from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import opened
 from zbackup.engines.mysql.binlog.scan import Scanner
 from zbackup.engines.mysql.binlog.table_map import POST_HEADER, ColumnFacts, plain_values, read_table_map
+from zbackup.engines.mysql.binlog.torn_end import torn_at
+from zbackup.engines.mysql.recovery.covered_log import covered_files, end_of
 from zbackup.engines.mysql.recovery.packets import has_text
 from zbackup.engines.mysql.recovery.replay import LogRange
 from zbackup.engines.mysql.server.connection import Connection
 from zbackup.engines.mysql.sql.quoting import literal
-from zbackup.model.errors import Refused
+from zbackup.model.backup import BackupFiles
+from zbackup.model.errors import Refused, ZbackupError
+from zbackup.model.event_log import log as event_log
+from zbackup.model.record import ARCHIVED, Record
 from zbackup.model.table_name import EVERY_TABLE, joined, separated
+from zbackup.proc import secure_files
 
 Columns = tuple[ColumnFacts, ...]
 _Difference = tuple[str, str, str]
@@ -63,6 +69,13 @@ _TEXT: Final = {
     **dict.fromkeys(_BLOBS, "blob"),
     **{"char": "char", "binary": "char", "varchar": "varchar", "varbinary": "varchar"},
 }
+_ENDINGS: Final = {"mysql": (".ibd", ".MYD", ".ARZ", ".CSV"), "mariadb": (".frm",)}
+_VIEW: Final = b"TYPE=VIEW"
+_PARTITION: Final = re.compile(r"#[pP]#")
+_FULL_TEXT: Final = re.compile(r"fts_[0-9a-f]{16}_")
+_LETTER: Final = re.compile(r"@([0-9a-f]{4})")
+_OTHER_LETTER: Final = re.compile(r"@(?![0-9a-f]{4})")
+_MOST_NAMED: Final = 10
 _VALUE: Final = re.compile(r"'((?:[^']|'')*)'")
 
 
@@ -169,15 +182,147 @@ def _transactions(log: LogRange) -> Iterator[tuple[Scanner, Path, tuple[int, int
 
 def _is_named(log: LogRange, name: str, before: LogPosition) -> bool:
     """Whether a statement before that names the table, or one of its name."""
-    table = separated(name)[1].casefold()
+    word = _word(separated(name)[1])
     for scanner, path, span in _transactions(log):
         if LogPosition.of(path.name, span[0]) >= before:
             return False
-        if has_text(scanner.data, span, scanner.trailer):
-            said = read_contents(scanner, span).said
-            if any(table in text.casefold() for text, _ in said):
-                return True
+        if has_text(scanner.data, span, scanner.trailer) and _says(read_contents(scanner, span), word):
+            return True
     return False
+
+
+def _word(table: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w){re.escape(table)}(?!\w)", re.IGNORECASE)
+
+
+def _says(contents: Contents, word: re.Pattern[str]) -> bool:
+    return any(word.search(text) for text, _ in contents.said)
+
+
+def find_unlogged_tables(
+    connection: Connection, base: BackupFiles, log: BackupFiles, start: LogPosition
+) -> str:
+    """Why the restored server may lack tables, or have some that were dropped; "" if nothing tells that.
+
+    The files of tables are compared between the base, whose log ends at `start`, and the backup that holds
+    the log, if a lock kept tables from being created and dropped while these were taken. Nobody knows when
+    between the two it was done, so that the replay goes on.
+    """
+    if any(
+        r.lock == "none" or r.purpose != "base" or ARCHIVED in r.server for r in (base.record, log.record)
+    ):
+        return ""
+    try:
+        before, after = _TableFiles.of(base), _TableFiles.of(log)
+        made, gone = after.beyond(before), before.beyond(after)
+        if base.record.engine == "mysql":
+            # A table can go to and fro between a file of its own and the one of all, by OPTIMIZE LOCAL TABLE.
+            made = {name for name in made if _columns(connection, *separated(name)) == ()}
+            own = log.record.server.get("innodb_file_per_table", "").upper() in ("ON", "1")
+            gone = gone if own else set()
+        if (made or gone) and (unexplained := _not_in(made | gone, log, start)):
+            return _tables_told(sorted(made & unexplained), sorted(gone & unexplained), log.record)
+    except (OSError, ZbackupError) as failure:
+        event_log.info("replay.tables_not_compared", reason=str(failure))
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _TableFiles:
+    """The files of a backup's tables, by schema; None for what is no directory, or cannot be listed."""
+
+    files: BackupFiles
+    names: dict[str, frozenset[str] | None]
+
+    @classmethod
+    def of(cls, files: BackupFiles) -> "_TableFiles":
+        datadir, found = files.record.fact("datadir"), {}
+        endings = _ENDINGS["mysql" if files.record.engine == "mysql" else "mariadb"]
+        for schema in secure_files.names(files.where.path(datadir)):
+            if schema.startswith(("#", ".")) or schema in _OWN_SCHEMAS:
+                continue
+            found[schema] = _table_names(files.where.path(f"{datadir}/{schema}"), endings)
+        return cls(files, found)
+
+    def beyond(self, other: "_TableFiles") -> set[str]:
+        """The tables, as SCHEMA.TABLE, that the other does not have; not those whose names are not read."""
+        found = set()
+        for schema, names in self.names.items():
+            others = other.names.get(schema, frozenset())
+            if names is None or others is None:
+                continue
+            for name in names - others:
+                parts = _decoded(schema), _decoded(name)
+                if parts[0] is not None and parts[1] is not None and not self._is_view(schema, name):
+                    found.add(joined(parts[0], parts[1]))
+        return found
+
+    def _is_view(self, schema: str, name: str) -> bool:
+        record, where = self.files
+        if record.engine == "mysql":
+            return False
+        with secure_files.open_regular(where.path(f"{record.fact('datadir')}/{schema}/{name}.frm")) as file:
+            return file.read(len(_VIEW)) == _VIEW
+
+
+def _table_names(directory: Path, endings: tuple[str, ...]) -> frozenset[str] | None:
+    try:
+        names = secure_files.names(directory)
+    except (OSError, Refused):
+        return None
+    stems = (name.rpartition(".")[0] for name in names if name.endswith(endings))
+    # A partition has a file of its own; of a full-text index the server makes tables.
+    return frozenset(
+        _PARTITION.split(stem)[0] for stem in stems if stem[:1] != "#" and not _FULL_TEXT.match(stem)
+    )
+
+
+def _decoded(name: str) -> str | None:
+    """A name as the server wrote it for a file; None for letters that it writes in a way of its own."""
+    if _OTHER_LETTER.search(name):
+        return None
+    return _LETTER.sub(lambda found: chr(int(found[1], 16)), name)
+
+
+def _not_in(names: set[str], log: BackupFiles, start: LogPosition) -> set[str]:
+    """Those that no statement names from there on, up to the end of the log that the backup holds."""
+    files = covered_files(*log)
+    end = end_of(log.record, log.where, files)
+    within = [f for f in files if start.sequence <= LogPosition.of(f.name, 0).sequence <= end.sequence]
+    torn = {file.name: at for file in within if (at := torn_at(file)) is not None}
+    whole = LogRange(files=tuple(within), start=start, stop=end, ends_file=True, torn=torn)
+    left = {name: _word(separated(name)[1]) for name in names}
+    for scanner, _, part in _transactions(whole):
+        if not left:
+            break
+        if has_text(scanner.data, part, scanner.trailer):
+            contents = read_contents(scanner, part)
+            schemas = {
+                separated(name)[0].casefold() for name in contents.tables if separated(name)[1] == EVERY_TABLE
+            }
+            left = {
+                name: word
+                for name, word in left.items()
+                if separated(name)[0].casefold() not in schemas and not _says(contents, word)
+            }
+    return set(left)
+
+
+def _tables_told(made: list[str], gone: list[str], log: Record) -> str:
+    told = []
+    if made:
+        told.append(f"created: {_some(made)}, which {log.called} has and the base does not have")
+    if gone:
+        told.append(f"dropped: {_some(gone)}, which the base has and {log.called} does not have")
+    return (
+        "tables were created or dropped after the base, and no statement in the log did that (was "
+        f"sql_log_bin = 0?): here they are as the base has them. {'; '.join(told)}"
+    )
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join([*names[:_MOST_NAMED], *([f"{more} more"] if more > 0 else [])])
 
 
 def _told(found: _Difference, scanner: Scanner, path: Path, span: tuple[int, int]) -> str:
@@ -191,8 +336,8 @@ def _told(found: _Difference, scanner: Scanner, path: Path, span: tuple[int, int
         )
     return (
         f"{name} has {now} in {subject} and had {before} before, but no logged "
-        "statement changed it (was sql_log_bin = 0?): rows would be lost or changed. Start from a backup taken "
-        f"after that change (--base), or restore to before it (--before {subject})"
+        "statement changed it (was sql_log_bin = 0?): rows would be lost or changed. Start from a backup "
+        f"taken after that change (--base), or restore to before it (--before {subject})"
     )
 
 
@@ -238,7 +383,9 @@ def _words(column: ColumnFacts, told: list[bool]) -> str:
 
 
 def _filled(known: ColumnFacts, told: ColumnFacts) -> ColumnFacts:
-    return ColumnFacts(*(b if a is None else a for a, b in zip(known, told, strict=True)))
+    return known._replace(
+        **{field: getattr(told, field) for field in known._fields if getattr(known, field) is None}
+    )
 
 
 def _columns(connection: Connection, schema: str, table: str) -> Columns | None:
