@@ -75,6 +75,7 @@ _PARTITION: Final = re.compile(r"#[pP]#")
 _FULL_TEXT: Final = re.compile(r"fts_[0-9a-f]{16}_")
 _LETTER: Final = re.compile(r"@([0-9a-f]{4})")
 _OTHER_LETTER: Final = re.compile(r"@(?![0-9a-f]{4})")
+_WORD: Final = re.compile(r"\w+")
 _MOST_NAMED: Final = 10
 _VALUE: Final = re.compile(r"'((?:[^']|'')*)'")
 
@@ -87,7 +88,7 @@ class _Tables:
         self._columns: dict[str, dict[str, Columns]] = {}
         self._tables: set[str] = set()
         self._schemas: set[str] = set()
-        self._agreed: dict[bytes, str] = {}
+        self._agreed: set[bytes] = set()
         self._by_table: dict[str, list[bytes]] = {}
 
     def difference(self, event: bytes, *, whole: bool, mariadb: bool) -> _Difference | None:
@@ -115,7 +116,7 @@ class _Tables:
         if difference := _difference(before, now):
             return name, *difference
         there[name] = tuple(map(_filled, before, now))
-        self._agreed[key] = name
+        self._agreed.add(key)
         self._by_table.setdefault(folded, []).append(key)
         return None
 
@@ -146,8 +147,7 @@ class _Tables:
             self._forget(table)
 
     def _forget(self, folded: str) -> None:
-        for key in self._by_table.pop(folded, ()):
-            self._agreed.pop(key, None)
+        self._agreed.difference_update(self._by_table.pop(folded, ()))
 
 
 def require_all_logged(connection: Connection, log: LogRange, heard: Callable[[Contents], None]) -> None:
@@ -182,21 +182,19 @@ def _transactions(log: LogRange) -> Iterator[tuple[Scanner, Path, tuple[int, int
 
 def _is_named(log: LogRange, name: str, before: LogPosition) -> bool:
     """Whether a statement before that names the table, or one of its name."""
-    word = _word(separated(name)[1])
+    words = _words_in(separated(name)[1])
     for scanner, path, span in _transactions(log):
         if LogPosition.of(path.name, span[0]) >= before:
             return False
-        if has_text(scanner.data, span, scanner.trailer) and _says(read_contents(scanner, span), word):
-            return True
+        if has_text(scanner.data, span, scanner.trailer):
+            said = read_contents(scanner, span).said
+            if any(words <= _words_in(text) for text, _ in said):
+                return True
     return False
 
 
-def _word(table: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w){re.escape(table)}(?!\w)", re.IGNORECASE)
-
-
-def _says(contents: Contents, word: re.Pattern[str]) -> bool:
-    return any(word.search(text) for text, _ in contents.said)
+def _words_in(text: str) -> set[str]:
+    return set(_WORD.findall(text.casefold()))
 
 
 def find_unlogged_tables(
@@ -215,16 +213,18 @@ def find_unlogged_tables(
     try:
         before, after = _TableFiles.of(base), _TableFiles.of(log)
         made, gone = after.beyond(before), before.beyond(after)
+        if made or gone:
+            unexplained = _not_in(made | gone, log, start)
+            made, gone = made & unexplained, gone & unexplained
         if base.record.engine == "mysql":
-            # A table can go to and fro between a file of its own and the one of all, by OPTIMIZE LOCAL TABLE.
+            # OPTIMIZE LOCAL TABLE moves a table between a file of its own and the one of all.
             made = {name for name in made if _columns(connection, *separated(name)) == ()}
             own = log.record.server.get("innodb_file_per_table", "").upper() in ("ON", "1")
             gone = gone if own else set()
-        if (made or gone) and (unexplained := _not_in(made | gone, log, start)):
-            return _tables_told(sorted(made & unexplained), sorted(gone & unexplained), log.record)
+        return _tables_told(sorted(made), sorted(gone), log.record) if made or gone else ""
     except (OSError, ZbackupError) as failure:
         event_log.info("replay.tables_not_compared", reason=str(failure))
-    return ""
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,20 +291,27 @@ def _not_in(names: set[str], log: BackupFiles, start: LogPosition) -> set[str]:
     within = [f for f in files if start.sequence <= LogPosition.of(f.name, 0).sequence <= end.sequence]
     torn = {file.name: at for file in within if (at := torn_at(file)) is not None}
     whole = LogRange(files=tuple(within), start=start, stop=end, ends_file=True, torn=torn)
-    left = {name: _word(separated(name)[1]) for name in names}
+    left = {name: _words_in(separated(name)[1]) for name in names}
+    found_by: dict[str, set[str]] = {}
+    for name, words in left.items():
+        for key in (separated(name)[1].casefold(), max(words, key=len, default="")):
+            found_by.setdefault(key, set()).add(name)
     for scanner, _, part in _transactions(whole):
-        if not left:
-            break
-        if has_text(scanner.data, part, scanner.trailer):
-            contents = read_contents(scanner, part)
-            schemas = {
-                separated(name)[0].casefold() for name in contents.tables if separated(name)[1] == EVERY_TABLE
-            }
-            left = {
-                name: word
-                for name, word in left.items()
-                if separated(name)[0].casefold() not in schemas and not _says(contents, word)
-            }
+        if not left or not has_text(scanner.data, part, scanner.trailer):
+            continue
+        contents = read_contents(scanner, part)
+        changed = [(schema.casefold(), table.casefold()) for schema, table in map(separated, contents.tables)]
+        schemas, tables = (
+            {schema for schema, table in changed if table == EVERY_TABLE},
+            {t for _, t in changed},
+        )
+        said = {word for text, _ in contents.said for word in _words_in(text)}
+        maybe = {name for key in tables | said for name in found_by.get(key, ())}
+        maybe |= {name for name in left if schemas and separated(name)[0].casefold() in schemas}
+        for name in maybe & left.keys():
+            schema, table = (each.casefold() for each in separated(name))
+            if schema in schemas or table in tables or left[name] <= said:
+                del left[name]
     return set(left)
 
 
