@@ -6,7 +6,7 @@ from datetime import datetime
 from tests.unit.plan.histories import at_hour, blocked, made
 from tests.unit.plan.test_window import STOP
 from zbackup.model.backup import Backup
-from zbackup.plan.retention.keep_window import keep_for_window
+from zbackup.plan.retention.retention import keep_for_window
 
 HOUR_OF = at_hour(0)
 
