@@ -196,7 +196,7 @@ def test_the_collations_of_a_mariadb_count_its_geometries_too() -> None:
     facts = told.facts(sets.get, mariadb=True)
     assert facts == (
         ColumnFacts(kind="geometry", nullable=True),
-        ColumnFacts(kind="blob", size=(2,), charset="latin1", nullable=True),
+        ColumnFacts(kind="blob", size=(2,), character_set="latin1", nullable=True),
     )
     with pytest.raises(LookupError):
         told.facts(sets.get, mariadb=False)

@@ -49,7 +49,7 @@ class ColumnFacts(NamedTuple):
     kind: str | None = None
     size: tuple[int, ...] | None = None
     unsigned: bool | None = None
-    charset: str | None = None
+    character_set: str | None = None
     values: tuple[str, ...] | None = None
     nullable: bool | None = None
 
@@ -106,7 +106,7 @@ class TableMap:
                 kind=kind,
                 size=size,
                 unsigned=signs.get(at),
-                charset=charset(charsets[at]) if at in charsets and kind in _LETTERS else None,
+                character_set=charset(charsets[at]) if at in charsets and kind in _LETTERS else None,
                 values=next(values[kind]) if kind in values else None,
                 nullable=bool(self.nullable[at // 8] >> at % 8 & 1),
             )

@@ -381,7 +381,7 @@ def _words(column: ColumnFacts, told: list[bool]) -> str:
         f"{column.kind}{size}",
         f"{column.kind}{size}",
         "unsigned" if column.unsigned else "signed",
-        f"CHARACTER SET {column.charset}",
+        f"CHARACTER SET {column.character_set}",
         f"with the values {', '.join(column.values or ())}",
         "NULL" if column.nullable else "NOT NULL",
     )
@@ -427,7 +427,7 @@ def _facts(row: Mapping[str, Any]) -> ColumnFacts:
     if kind in _TEXT:
         charset = str(row["charset"] or "binary")
         size = (_BLOBS[kind],) if kind in _BLOBS else _size(row, "octets")
-        return facts._replace(kind=_TEXT[kind], size=size, charset=charset)
+        return facts._replace(kind=_TEXT[kind], size=size, character_set=charset)
     if kind in _TIMES:
         return facts._replace(kind=kind, size=_size(row, "fraction"))
     if kind in ("enum", "set"):
