@@ -7,7 +7,7 @@ table in between, the change was not logged.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -213,15 +213,15 @@ def find_unlogged_tables(
     try:
         before, after = _TableFiles.of(base), _TableFiles.of(log)
         made, gone = after.beyond(before), before.beyond(after)
-        if made or gone:
-            unexplained = _not_in(made | gone, log, start)
-            made, gone = made & unexplained, gone & unexplained
+        unexplained = _not_in(made.keys() | gone.keys(), log, start) if made or gone else set()
+        created = {name for name in made.keys() & unexplained if not after.is_view(made[name])}
+        dropped = {name for name in gone.keys() & unexplained if not before.is_view(gone[name])}
         if base.record.engine == "mysql":
             # OPTIMIZE LOCAL TABLE moves a table between a file of its own and the one of all.
-            made = {name for name in made if _columns(connection, *separated(name)) == ()}
+            created = {name for name in created if _columns(connection, *separated(name)) == ()}
             own = log.record.server.get("innodb_file_per_table", "").upper() in ("ON", "1")
-            gone = gone if own else set()
-        return _tables_told(sorted(made), sorted(gone), log.record) if made or gone else ""
+            dropped = dropped if own else set()
+        return _tables_told(sorted(created), sorted(dropped), log.record) if created or dropped else ""
     except (OSError, ZbackupError) as failure:
         event_log.info("replay.tables_not_compared", reason=str(failure))
         return ""
@@ -244,25 +244,27 @@ class _TableFiles:
             found[schema] = _table_names(files.where.path(f"{datadir}/{schema}"), endings)
         return cls(files, found)
 
-    def beyond(self, other: "_TableFiles") -> set[str]:
-        """The tables, as SCHEMA.TABLE, that the other does not have; not those whose names are not read."""
-        found = set()
+    def beyond(self, other: "_TableFiles") -> dict[str, str]:
+        """The tables, as SCHEMA.TABLE, that the other does not have, with their files' names; not those whose
+        names are not read."""
+        found = {}
         for schema, names in self.names.items():
             others = other.names.get(schema, frozenset())
             if names is None or others is None:
                 continue
             for name in names - others:
                 parts = _decoded(schema), _decoded(name)
-                if parts[0] is not None and parts[1] is not None and not self._is_view(schema, name):
-                    found.add(joined(parts[0], parts[1]))
+                if parts[0] is not None and parts[1] is not None:
+                    found[joined(parts[0], parts[1])] = f"{schema}/{name}"
         return found
 
-    def _is_view(self, schema: str, name: str) -> bool:
+    def is_view(self, file: str) -> bool:
+        """Whether it is of a view, which has a file like a table's in MariaDB alone."""
         record, where = self.files
         if record.engine == "mysql":
             return False
-        with secure_files.open_regular(where.path(f"{record.fact('datadir')}/{schema}/{name}.frm")) as file:
-            return file.read(len(_VIEW)) == _VIEW
+        with secure_files.open_regular(where.path(f"{record.fact('datadir')}/{file}.frm")) as opened_file:
+            return opened_file.read(len(_VIEW)) == _VIEW
 
 
 def _table_names(directory: Path, endings: tuple[str, ...]) -> frozenset[str] | None:
@@ -284,7 +286,7 @@ def _decoded(name: str) -> str | None:
     return _LETTER.sub(lambda found: chr(int(found[1], 16)), name)
 
 
-def _not_in(names: set[str], log: BackupFiles, start: LogPosition) -> set[str]:
+def _not_in(names: Set[str], log: BackupFiles, start: LogPosition) -> set[str]:
     """Those that no statement names from there on, up to the end of the log that the backup holds."""
     files = covered_files(*log)
     end = end_of(log.record, log.where, files)
@@ -297,7 +299,9 @@ def _not_in(names: set[str], log: BackupFiles, start: LogPosition) -> set[str]:
         for key in (separated(name)[1].casefold(), max(words, key=len, default="")):
             found_by.setdefault(key, set()).add(name)
     for scanner, _, part in _transactions(whole):
-        if not left or not has_text(scanner.data, part, scanner.trailer):
+        if not left:
+            break
+        if not has_text(scanner.data, part, scanner.trailer):
             continue
         contents = read_contents(scanner, part)
         changed = [(schema.casefold(), table.casefold()) for schema, table in map(separated, contents.tables)]
@@ -307,7 +311,8 @@ def _not_in(names: set[str], log: BackupFiles, start: LogPosition) -> set[str]:
         )
         said = {word for text, _ in contents.said for word in _words_in(text)}
         maybe = {name for key in tables | said for name in found_by.get(key, ())}
-        maybe |= {name for name in left if schemas and separated(name)[0].casefold() in schemas}
+        if schemas:
+            maybe |= {name for name in left if separated(name)[0].casefold() in schemas}
         for name in maybe & left.keys():
             schema, table = (each.casefold() for each in separated(name))
             if schema in schemas or table in tables or left[name] <= said:
