@@ -27,7 +27,7 @@ from zbackup.engines.mysql.recovery.replay import LogRange, applier_threads
 from zbackup.engines.mysql.recovery.replay_bounds import effective_stop, find_stop_behind_base, tables_outside
 from zbackup.engines.mysql.recovery.replication_source import replication_source
 from zbackup.engines.mysql.recovery.sight import look
-from zbackup.engines.mysql.recovery.unlogged import require_all_logged
+from zbackup.engines.mysql.recovery.unlogged import find_unlogged_tables, require_all_logged
 from zbackup.engines.mysql.recovery.verify_replay import (
     as_it_is,
     outcome,
@@ -351,6 +351,7 @@ class MysqlRecovery:
             if following:
                 take_out(log_files, following, base.home, server.flavor)
             other = _other_zone(temporary, base, progress) if point.transactions else ""
+            others = _other_tables(temporary, (base, log), start, progress) if point.transactions else ""
             aside = memory_tables.set_aside(temporary.connection, base.record, temporary.progressing)
             with aside, hole.explained() if hole else nullcontext():
                 said = LoggedStatements()
@@ -363,7 +364,7 @@ class MysqlRecovery:
             progress.phase("verifying", f"that it ends at {point.stop}")
             with temporary.progressing():
                 recovered = outcome(temporary.connection, base.record, point)
-                recovered = replace(recovered, other_zone=other, other_settings=doubt)
+                recovered = replace(recovered, other_zone=other, other_settings=doubt, other_tables=others)
                 if proves and following:
                     seen = look(temporary.connection, base.record, proves, following, behind=False)
                     recovered = replace(recovered, sights=(seen,))
@@ -552,6 +553,18 @@ def _other_zone(temporary: Temporary, base: RecoveryFiles, progress: Progress) -
     if why:
         progress.note(f"warning: {why}")
     return why
+
+
+def _other_tables(
+    temporary: Temporary, files: tuple[RecoveryFiles, RecoveryFiles], start: LogPosition, progress: Progress
+) -> str:
+    """Which tables were created or dropped without the log, as far as that is found; "" if none."""
+    base, log = (BackupFiles(each.record, each.where) for each in files)
+    with temporary.progressing():
+        told = find_unlogged_tables(temporary.connection, base, log, start)
+    if told:
+        progress.note(f"warning: {told}")
+    return told
 
 
 def _out_of_sight(base: RecoveryFiles, newest: Path, log: Sequence[Path]) -> RecoveryFiles:
