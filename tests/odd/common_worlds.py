@@ -7,6 +7,7 @@ from tests.odd.sql_acts import (
     import_tablespace,
     large_transaction,
     load_data,
+    no_text_runs,
     odd_bytes,
     outside_table,
     schema,
@@ -227,6 +228,7 @@ COMMON: Final[dict[str, World]] = {
             ),
         ),
         each=(odd_bytes,),
+        at={0: (no_text_runs,), 2: (no_text_runs,)},
     ),
     "large transactions": World(
         setup=(

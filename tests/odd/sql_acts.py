@@ -1,6 +1,8 @@
 """What worlds of MySQL and MariaDB servers do that is more than a statement."""
 
+import contextlib
 import os
+import threading
 import time
 
 import pymysql
@@ -107,6 +109,18 @@ def odd_bytes(stage: Stage) -> None:
     stage.run(b"CREATE TABLE w_bytes.`\x83\x5c" + n + b"` (`\x95\x5c` INT) COMMENT='\x83\x5c'")
     stage.run("SET NAMES utf8mb4")
     stage.run("SET SESSION binlog_format = DEFAULT")
+
+
+def no_text_runs(stage: Stage) -> None:
+    """A client whose statements are no text is always at one, while the next backup is taken."""
+    connection, until = stage.server.connect(), time.monotonic() + 40
+
+    def run() -> None:
+        with contextlib.suppress(pymysql.MySQLError):
+            while time.monotonic() < until:
+                connection.query(b"SELECT SLEEP(1), _binary'\xff\xfe\xc3'")
+
+    threading.Thread(target=run, daemon=True).start()
 
 
 def statements(*more: str) -> tuple[str, ...]:
