@@ -32,6 +32,8 @@ WITH_OTHER_SETTINGS = 19
 ROLLED_BACK = ("datasets were rolled back", "has lost its snapshot of")
 """Why moments of a history that is gone are refused."""
 
+KEY_WANTED = "the key is not loaded"
+
 ODD_CLOCKS = ("past", "future", "ahead")
 
 OWN_TO_THE_FIRST = ("encryption", "key", "ref", "quota")
@@ -137,7 +139,7 @@ class Story:
         self, house: Any, moment: Moment, findings: list[dict[str, Any]], name: str, *words: str
     ) -> None:
         with self._timed(f"restore {name}"):
-            result = house.zb("-q", *house.restoring(moment.to, name, *words))
+            result = self._with_keys(house, "-q", *house.restoring(moment.to, name, *words))
             if moment.lost:
                 self._lost(result, moment)
                 return
@@ -161,6 +163,18 @@ class Story:
             self._befalls(CLONE, house)
             house.destroy(name)
 
+    def _with_keys(self, house: Any, *words: str) -> Any:
+        """Run it once more when what it fetched waits for its key, which people load then."""
+        result = house.zb(*words)
+        if not result.rc or KEY_WANTED not in result.err:
+            return result
+        listed = run("zfs", "list", "-Hro", "name,keystatus", house.clones).splitlines()
+        key = self._home / ("key" if self._row["keys of datasets"] == "encrypted" else "key of copies")
+        for dataset, status in (line.split("\t") for line in listed):
+            if status == "unavailable":
+                run("zfs", "load-key", "-L", f"file://{key}", dataset)
+        return house.zb(*words)
+
     def _lost(self, result: Any, moment: Moment) -> None:
         """Nobody can have it, and that must be said."""
         if result.rc:
@@ -179,6 +193,9 @@ class Story:
     def _named(self, result: Any, moment: Moment, findings: list[dict[str, Any]]) -> None:
         """It does not restore: that must have been named."""
         self._one_line(result, moment.name)
+        if "Traceback" in result.err:
+            self.outcome.problems.append(f"{moment.name}: {result.err}")
+            return
         if self._row.get("past", "kept") != "kept" and any(why in result.err for why in ROLLED_BACK):
             self.outcome.notes.append(f"{moment.name}: refused, as of two histories")
             return
@@ -196,14 +213,14 @@ class Story:
 
     def _refusals(self, said: str) -> bool:
         """Whether what a world of the row may be refused for is named."""
-        words = [word for name in named(self._row) if (word := self.worlds[name].refusal)]
-        return any(word in said for word in words)
+        told = [self.worlds[name] for name in named(self._row)]
+        return any(word in said for world in told for word in (world.refusal, world.warned) if word)
 
     def _one_line(self, result: Any, what: str) -> None:
         lines = [line for line in result.err.splitlines() if line.startswith("zbackup: ")]
         if len(lines) != 1 or "unexpected" in result.err:
             self.outcome.problems.append(
-                f"{what}: refused by {result.rc} with {len(lines)} lines: {result.err}{result.out[:2000]}"
+                f"{what}: refused by {result.rc} with {len(lines)} lines: {result.err}{result.out[-2000:]}"
             )
         else:
             self.outcome.notes.append(f"{what}: {lines[0]}")

@@ -47,13 +47,13 @@ Act = Callable[[Any, Outcome], None]
 
 
 def refused(outcome: Outcome, result: Result, what: str, *words: str) -> None:
-    """It must have been refused in one line that says this."""
-    lines = spoken(result.err)
-    if not result.rc or len(lines) != 1 or not all(word in lines[0] for word in words):
+    """It must have been refused, once, and say this."""
+    lines = [line for line in spoken(result.err) if line.startswith("zbackup: ")]
+    if not result.rc or len(lines) != 1 or not all(word in result.err for word in words):
         outcome.problems.append(f"{what} must be refused and say {words}: {result}")
 
 
-def _critical(outcome: Outcome, house: Any, word: str) -> None:
+def critical(outcome: Outcome, house: Any, word: str) -> None:
     """What `check` must say."""
     checked = house.zb("check", "--json")
     found = json.loads(checked.out)["data"][0]["findings"]
@@ -69,7 +69,7 @@ def no_room(house: Any, outcome: Outcome) -> None:
     available, written = map(int, asked)
     run("zfs", "set", f"refreservation={available + written // 2}", first)
     try:
-        _critical(outcome, house, "refreservation")
+        critical(outcome, house, "refreservation")
         refused(outcome, house.zb("snapshot"), "the snapshot without room", "refreservation")
     finally:
         run("zfs", "set", "refreservation=none", first)
@@ -83,7 +83,7 @@ def promoted(house: Any, outcome: Outcome) -> None:
     for part, origin in (line.split("\t") for line in listed):
         if origin != "-":
             run("zfs", "promote", part)
-    _critical(outcome, house, "promoted by hand")
+    critical(outcome, house, "promoted by hand")
     destroyed = house.zb("clone", "destroy", "promoted", "--yes")
     refused(outcome, destroyed, "to destroy what was promoted", "promoted by hand", HEAL)
     subprocess.run(["sh", "-ec", spoken(destroyed.err)[-1].partition(HEAL)[2]], check=True)
@@ -120,7 +120,7 @@ def mounted_by_hand(house: Any, outcome: Outcome) -> None:
     dataset = house.datasets[-1]
     where = house.home / "mounted by hand"
     where.mkdir()
-    pruning = house.configure("pruning", retention={"last": 1, "minimum": 1, "window": "0s"})
+    pruning = house.configure("pruning", retention={"last": 1, "minimum": 1, "window": "1 second"})
     before = sorted(s for s in house.snapshots() if s.endswith(f"@{name}"))
     run("mount", "-t", "zfs", f"{dataset}@{name}", str(where))
     try:

@@ -251,9 +251,6 @@ NEVER = _pairs(
     (("files", "one"), ("part", "data directory")),
     (("files", "one"), ("plugin", "keys")),
     (("format", "encrypted"), ("files", "one")),
-    # What was fetched waits for its key, which people load between two commands.
-    (("keys of datasets", "encrypted"), ("sent", "plain")),
-    (("keys of datasets", "encrypted"), ("sent", "encrypted")),
     (("keys of datasets", "none"), ("sent", "another root")),
     # What is in two datasets, and goes back in one of them, InnoDB cannot open.
     *(
