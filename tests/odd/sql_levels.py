@@ -206,7 +206,7 @@ LEVELS: dict[str, dict[str, Level]] = {
         "replica gone": Level(),
         "undone": USUAL,
         "log purged": USUAL,
-        "log file gone": Level(broken="the log has a gap"),
+        "log file gone": Level(broken="gap"),
     },
 }
 

@@ -354,6 +354,7 @@ class SqlStory(Story):
         found = [d for each in house.datasets for d in run("zfs", "list", "-Hro", "name", each).splitlines()]
         for dataset in found[:1] if self._row["past"] == "data rolled back" else found:
             run("zfs", "rollback", "-r", f"{dataset}@{backup}")
+        self._unbound(house)
         house.server.start()
 
     @contextlib.contextmanager
@@ -368,8 +369,13 @@ class SqlStory(Story):
             used = int(run("zfs", "get", "-Hpo", "value", f"userused{name}", dataset).strip() or 0)
             run("zfs", "set", f"userquota{name}={used + ROOM}", dataset)
         yield
-        for dataset in house.datasets:
-            run("zfs", "set", f"userquota{name}=none", dataset)
+        self._unbound(house)
+
+    def _unbound(self, house: House) -> None:
+        """A quota of an owner's lies in the dataset, comes back with it, and stops the server."""
+        if self._row["limit"] == "of the owner":
+            for dataset in house.datasets:
+                run("zfs", "set", f"userquota@{SERVER_UID}=none", dataset)
 
     def compare(self, clone: Any, moment: Moment, report: dict[str, Any]) -> None:
         """See Story."""
