@@ -248,7 +248,7 @@ COMMON: Final[dict[str, World]] = {
         each=(large_transaction,),
     ),
     "load data": World(
-        options=("--secure-file-priv=",),
+        options=("--secure-file-priv={outside}",),
         setup=(
             schema("loaded"),
             (

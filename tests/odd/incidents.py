@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any, Final
 
 import pymysql
@@ -13,10 +14,12 @@ import pymysql
 from tests.lab.pool import run
 from tests.lab.private_mounts import private_mounts, private_mounts_once_mounted
 from tests.odd.outcome import Outcome
-from tests.system.house import wait_until
+from tests.system.house import now, utc, wait_until
 from tests.system.program import Result, spoken
 from zbackup.model.errors import NotRemoved
 
+WINDOW = timedelta(seconds=62)
+"""A little more than the shortest that a policy takes."""
 CEILING_S = 60.0
 """Seconds in which a snapshot ends, whatever its server waits for: more than `lock.wait` and `lock.hold`."""
 HEAL = "Move them back first: "
@@ -118,9 +121,11 @@ def mounted_by_hand(house: Any, outcome: Outcome) -> None:
     """Of the oldest backup somebody has the last part mounted: a prune leaves all of it."""
     name = house.backups()[0]["name"]
     dataset = house.datasets[-1]
+    newest = utc(house.backups()[-1]["taken"])
+    wait_until("the window is behind the newest backup", lambda: now() - newest > WINDOW, 120)
     where = house.home / "mounted by hand"
     where.mkdir()
-    pruning = house.configure("pruning", retention={"last": 1, "minimum": 1, "window": "1 second"})
+    pruning = house.configure("pruning", retention={"last": 1, "minimum": 1, "window": "1 minute"})
     before = sorted(s for s in house.snapshots() if s.endswith(f"@{name}"))
     run("mount", "-t", "zfs", f"{dataset}@{name}", str(where))
     try:
@@ -195,9 +200,9 @@ def undone(house: Any, outcome: Outcome) -> None:
         wrong = _referring(server)
         dry = house.zb("undo", name, "--dry-run", "--json", config=config)
         done = house.zb("undo", name, "--yes", "--json", config=config)
-        now = _referring(server)
-        if dry.rc != done.rc or now != (wrong if done.rc or since else before):
-            outcome.problems.append(f"{mistake}; {since}: {wrong}, and undone {now}: {dry}{done}")
+        found = _referring(server)
+        if dry.rc != done.rc or found != (wrong if done.rc or since else before):
+            outcome.problems.append(f"{mistake}; {since}: {wrong}, and undone {found}: {dry}{done}")
         for result in (dry, done):
             if result.rc in (0, CONFLICTS):
                 json.loads(result.out)  # one document
