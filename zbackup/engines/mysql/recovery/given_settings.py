@@ -22,8 +22,8 @@ class GivenSettings:
 
     @classmethod
     def give(cls, connection: Connection, recorded: Mapping[str, str]) -> "GivenSettings":
-        """Set what differs from the record, and no limits that stop statements. Sessions that begin later have
-        it, appliers too."""
+        """Set what differs from the record, and no limits that stop statements. Later sessions have it,
+        appliers too."""
         built_in = _values(connection)
         _set(connection, {n: most for n, most in settings.NO_LIMIT.items() if n in built_in})
         _set(connection, _differing(recorded, built_in, later=False))
