@@ -4,6 +4,7 @@ from typing import Final
 
 from tests.odd.sql_acts import (
     again,
+    flush_imported,
     import_tablespace,
     large_transaction,
     load_data,
@@ -631,7 +632,7 @@ COMMON: Final[dict[str, World]] = {
             "INSERT INTO w_imported.source VALUES (1, 1), (2, 2)",
         ),
         each=("INSERT INTO w_imported.source VALUES (10 + {n}, 1)",),
-        at={2: (import_tablespace, "INSERT INTO w_imported.t VALUES (99, 99)")},
+        at={2: (import_tablespace, "INSERT INTO w_imported.t VALUES (99, 99)", flush_imported)},
         refusal="IMPORT TABLESPACE",
     ),
     "the log is reset": World(
