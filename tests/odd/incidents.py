@@ -129,8 +129,8 @@ def mounted_by_hand(house: Any, outcome: Outcome) -> None:
     before = sorted(s for s in house.snapshots() if s.endswith(f"@{name}"))
     run("mount", "-t", "zfs", f"{dataset}@{name}", str(where))
     try:
-        pruned = house.zb("prune", "--json", config=pruning).data[0]
-        why = {each["name"]: each["why"] for each in pruned["skipped"]}.get(name, "")
+        pruned = house.zb("prune", "--json", config=pruning)
+        why = {s["name"]: s["why"] for s in json.loads(pruned.out)["data"][0]["skipped"]}.get(name, "")
         if f"{dataset}@{name} is also mounted at {where}" not in why:
             outcome.problems.append(f"what is mounted by hand is not said: {pruned}")
         if sorted(s for s in house.snapshots() if s.endswith(f"@{name}")) != before:
