@@ -110,7 +110,13 @@ OF_MARIADB: Final[dict[str, World]] = {
             "BEGIN INSERT INTO t (v) VALUES ('block'); END",
             "SET SESSION sql_mode = DEFAULT",
         ),
-        at={3: ("DROP PACKAGE BODY w_packages.pack",)},
+        at={
+            3: (
+                "SET SESSION sql_mode = 'ORACLE'",
+                "DROP PACKAGE BODY w_packages.pack",
+                "SET SESSION sql_mode = DEFAULT",
+            )
+        },
     ),
     "aria and compressed": World(
         setup=(
