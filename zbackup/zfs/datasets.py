@@ -314,8 +314,8 @@ class Zfs:
         """Clone each target from its origin (target -> origin). Verify all origins before the first clone.
 
         User, group and project quotas are in the snapshot. They are removed from the clone: the replay would
-        fail if production raised a quota after the backup. A snapshot that was received raw does not tell them,
-        but its clone does.
+        fail if production raised a quota after the backup. A snapshot that was received raw does not tell
+        them, but its clone does.
         """
         if targets:
             self._require_guids({str(s): s.guid for s in targets.values()})
