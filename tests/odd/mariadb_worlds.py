@@ -229,6 +229,7 @@ OF_MARIADB: Final[dict[str, World]] = {
                 " WHERE n < 2000) SELECT n + 10000 * {n} FROM r"
             ),
         ),
+        warned="max_recursive_iterations",
     ),
     "memory tables": World(
         setup=(
