@@ -319,7 +319,9 @@ def _destroyed(name: str) -> None:
             _release(name)
             run("zfs", "destroy", "-rRf", name)
             return
-        except PoolError:
+        except PoolError as failed:
+            if "does not exist" in str(failed):
+                return  # it went with another that was a clone of it
             if attempt == 39:
                 raise
             time.sleep(0.25)
