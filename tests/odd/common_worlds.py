@@ -527,7 +527,7 @@ COMMON: Final[dict[str, World]] = {
             2: ("ALTER TABLE w_instant.t DROP COLUMN a", "ALTER TABLE w_instant.t RENAME COLUMN b TO bee"),
             3: (
                 "ALTER TABLE w_instant.t MODIFY c1 VARCHAR(30) FIRST",
-                "ALTER TABLE w_instant.t ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=4",
+                "? ALTER TABLE w_instant.t ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=4",
             ),
         },
     ),
