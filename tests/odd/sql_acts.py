@@ -62,7 +62,8 @@ def load_data(stage: Stage) -> None:
     file.write_bytes(b"1;\xff\xfe;x\n2;'quoted';y\n")
     file.chmod(0o644)
     stage.run(
-        f"LOAD DATA INFILE '{file}' REPLACE INTO TABLE w_loaded.t CHARACTER SET latin1 FIELDS TERMINATED BY"
+        # Refused where an option file names the directory: the lab's programs are started with another.
+        f"? LOAD DATA INFILE '{file}' REPLACE INTO TABLE w_loaded.t CHARACTER SET latin1 FIELDS TERMINATED BY"
         f" ';' (id, @v, w) SET id = id + {10 * stage.number}, v = CONCAT(@v, '-', {stage.number}), at ="
         " NOW(6)"
     )
