@@ -347,9 +347,11 @@ def ready(ctx: Context, destination: ShipDestination) -> str:
     if inventory.problems:
         raise VerificationFailed(f"{inventory.address}: {inventory.problems[0]}")
     subject = _subject(ctx, destination, ctx.clock.monotonic())
-    archived = inventory.of(server_key(subject.live.record.server_uuid))
+    server = server_key(subject.live.record.server_uuid)
+    archived = inventory.of(server)
     current = [each for each in archived if each.file.epoch == newest_epoch(archived)]
-    follower.scan(subject.live, lambda: _older(subject.catalog), current, subject.since, ctx.clock.now)
+    here = follower.scan(subject.live, lambda: _older(subject.catalog), current, subject.since, ctx.clock.now)
+    plan_archive(server, archived, here)
     if not archived:
         return "nothing is archived yet"
     return f"archived up to {archived[-1].end}"

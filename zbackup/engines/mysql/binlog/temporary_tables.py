@@ -47,7 +47,7 @@ from zbackup.model.unreplayable import Unreplayable
 from zbackup.proc import secure_files
 
 OF_ONE_THREAD: Final = 4
-"""Flag of an event that is logged as of one thread alone. MariaDB sets it for every DROP TABLE, too."""
+"""Flag of an event that is logged as of one thread alone. MariaDB sets it for whatever drops a table, too."""
 
 _HEAD: Final = Struct("<4x B 4x I 4x H")
 _QUERY_HEAD: Final = Struct("<I 4x B 2x H")
@@ -60,6 +60,8 @@ _CREATED: Final = slice(FIRST_EVENT + HEADER_SIZE + 52, FIRST_EVENT + HEADER_SIZ
 _LONGEST: Final = 1 << 16
 _FRAME: Final = frozenset({"BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "XA", "RELEASE"})
 _MOST_NAMED: Final = 3
+_COPIES: Final = frozenset({"LIKE", "SELECT"})
+_REPLACED: Final = frozenset({"TABLE", "SEQUENCE"})
 _WORDS: Final = (b"temporary", b"rename")
 """One is in every statement that makes, drops or renames a temporary table, in letters of any case."""
 
@@ -307,8 +309,14 @@ def _stands_alone(statement: Statement, *, drops_fail: bool) -> bool:
 
 
 def _drops_real(statement: Statement) -> bool:
-    """Whether it drops no temporary table: those a server logs as DROP TEMPORARY TABLE."""
-    return statement.verb == "DROP" and statement.kind != "INDEX" and not statement.temporary
+    """Whether it drops no temporary table: those a server logs as DROP TEMPORARY TABLE. MariaDB's CREATE OR
+    REPLACE drops one, too, and needs no other unless it copies it."""
+    if statement.temporary:
+        return False
+    if statement.verb == "DROP":
+        return statement.kind != "INDEX"
+    makes = statement.verb == "CREATE" and statement.kind in _REPLACED
+    return makes and _COPIES.isdisjoint(statement.words)
 
 
 def _foreign(

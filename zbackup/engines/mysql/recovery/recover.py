@@ -21,7 +21,7 @@ from zbackup.engines.mysql.recovery.added_log import add_log
 from zbackup.engines.mysql.recovery.adopt import adopt, forget_replication
 from zbackup.engines.mysql.recovery.check_tables import check_tables
 from zbackup.engines.mysql.recovery.covered_log import covered_files, end_of, is_readable
-from zbackup.engines.mysql.recovery.given_settings import GivenSettings, give_later
+from zbackup.engines.mysql.recovery.given_settings import GivenSettings
 from zbackup.engines.mysql.recovery.in_doubt import Prepared
 from zbackup.engines.mysql.recovery.replay import LogRange, applier_threads
 from zbackup.engines.mysql.recovery.replay_bounds import effective_stop, find_stop_behind_base, tables_outside
@@ -369,7 +369,7 @@ class MysqlRecovery:
                     seen = look(temporary.connection, base.record, proves, following, behind=False)
                     recovered = replace(recovered, sights=(seen,))
                 tell(temporary.connection, server.flavor, progress, doubtful)
-                give_later(temporary.connection, base.record.server)
+                given.give_later(temporary.connection)
             progress.phase("handing over")
         return recovered
 
@@ -407,8 +407,7 @@ class MysqlRecovery:
             with temporary.progressing():
                 recovered = as_it_is(temporary.connection, base.record, base.where, files)
                 forget_replication(server.flavor, temporary.connection)
-                GivenSettings.give(temporary.connection, base.record.server)
-                give_later(temporary.connection, base.record.server)
+                GivenSettings.give(temporary.connection, base.record.server).give_later(temporary.connection)
                 tell(temporary.connection, server.flavor, progress)
             progress.phase("handing over")
         return recovered
