@@ -24,7 +24,7 @@ from zbackup.destinations.s3.destination import S3Destination
 from zbackup.destinations.s3.encryption import KeyFiles
 from zbackup.destinations.s3.settings import StorageSettings
 from zbackup.engines.mysql.archive.follow import MysqlLogFollower
-from zbackup.jobs.archive.append import append_all
+from zbackup.jobs.archive.archive import append_all
 from zbackup.model.archive import server_key
 from zbackup.model.backup import BackupFiles
 from zbackup.model.record import Record

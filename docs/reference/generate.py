@@ -16,9 +16,8 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from zbackup.cli.command_groups import GROUPS
-from zbackup.cli.exit_status_table import meanings
-from zbackup.cli.exit_status_table import table as exit_status_table
-from zbackup.cli.main import invoke
+from zbackup.cli.main import invoke, meanings
+from zbackup.cli.main import table as exit_status_table
 from zbackup.cli.options import FLAGS, VALUED
 from zbackup.config.clones import ClonePool, CloneSettings, MaskSettings, Replica
 from zbackup.config.cluster import ClusterSettings

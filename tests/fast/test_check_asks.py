@@ -13,9 +13,8 @@ from tests.fast.world import World
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.context import Context
 from zbackup.jobs.ship.ship import ship
-from zbackup.jobs.watch import doctor
-from zbackup.jobs.watch.check import check
-from zbackup.jobs.watch.doctor import examine
+from zbackup.jobs.watch import check as checking
+from zbackup.jobs.watch.check import check, examine
 from zbackup.model.errors import CommandFailed, LockNotTaken
 from zbackup.model.log import LogDamage
 from zbackup.model.recovery import CheckedTables
@@ -111,8 +110,8 @@ def asked(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iter
     """A host whose pool, ARC and clock are as they should be."""
     monkeypatch.setattr(ZfsFacts, "pool", lambda *_: POOL)
     monkeypatch.setattr(ZfsFacts, "arc_limit", lambda _: 1 << 40)
-    monkeypatch.setattr(doctor, "run", lambda *_, **__: "yes\n")
-    monkeypatch.setattr(doctor, "NET", tmp_path)
+    monkeypatch.setattr(checking, "run", lambda *_, **__: "yes\n")
+    monkeypatch.setattr(checking, "NET", tmp_path)
     made = world.context()
     snapshot(made)
     yield made
@@ -144,19 +143,19 @@ def test_the_doctor_says_that_the_newest_lock_was_long(asked: Context) -> None:
 def test_the_doctor_tells_of_a_clock_that_nobody_keeps_right(
     asked: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor, "run", lambda *_, **__: "no\n")
+    monkeypatch.setattr(checking, "run", lambda *_, **__: "no\n")
     assert looks(asked, None).keys() == {"clock"}
 
     def fails(*_: object, **__: object) -> str:
         raise CommandFailed(("timedatectl",), 127, "not found")
 
-    monkeypatch.setattr(doctor, "run", fails)
+    monkeypatch.setattr(checking, "run", fails)
     assert looks(asked, None) == {}, "nobody can tell"
 
 
 def test_the_doctor_tells_of_ports_that_connections_take(asked: Context) -> None:
     first, last = asked.cloning.ports
-    (doctor.NET / "ip_local_port_range").write_text(f"{first}\t{last}\n")
+    (checking.NET / "ip_local_port_range").write_text(f"{first}\t{last}\n")
     assert looks(asked, None).keys() == {"clones"}
-    (doctor.NET / "ip_local_reserved_ports").write_text(f"{first}-{last}\n")
+    (checking.NET / "ip_local_reserved_ports").write_text(f"{first}-{last}\n")
     assert looks(asked, None) == {}

@@ -12,6 +12,7 @@ from tests.fast.right import portrait, require_nothing_left
 from tests.fast.server import FakeRecovery
 from tests.fast.test_reconcile import unfinished
 from tests.fast.world import CLONES, World
+from zbackup.cli.clone_create import plan_member
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.clone_datasets import describe, find_clone
@@ -19,7 +20,6 @@ from zbackup.jobs.clones.lifecycle import CloneStatus
 from zbackup.jobs.context import Context
 from zbackup.jobs.dev_clones import create as room
 from zbackup.jobs.dev_clones.create import CreateOptions, create, plan_create, plan_source
-from zbackup.jobs.dev_clones.mongodb_member import plan_member
 from zbackup.jobs.dev_clones.snapshot import snapshot as snapshot_clone
 from zbackup.model.clone import Clone
 from zbackup.model.cloning import Mask, SourceServer

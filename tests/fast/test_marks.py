@@ -18,7 +18,7 @@ from zbackup.jobs.backup.prune import prune
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.clones.lifecycle import working_on
 from zbackup.jobs.context import Context
-from zbackup.jobs.ship import holds_and_bookmarks
+from zbackup.jobs.ship import ship as shipping
 from zbackup.jobs.ship.remote_holds import holds_at_destination, release_forgotten, remote_holds
 from zbackup.jobs.ship.ship import ship
 from zbackup.jobs.ship.stale_holds import find_stale, release_stale
@@ -172,7 +172,7 @@ def test_no_bookmark_goes_while_the_newest_copy_is_of_nobody_knows_what(
 ) -> None:
     gone: list[str] = []
     streams = SimpleNamespace(destroy_bookmark=gone.append)
-    monkeypatch.setattr(holds_and_bookmarks, "ZfsStreams", lambda _: streams)
+    monkeypatch.setattr(shipping, "ZfsStreams", lambda _: streams)
     names = [
         f"a#{bookmark_name('vault', 1)}",
         "a@2",
@@ -184,9 +184,9 @@ def test_no_bookmark_goes_while_the_newest_copy_is_of_nobody_knows_what(
     for bases, goes in (((99,), []), ((), []), ((2, 99), names[:1]), ((1, 2), [])):
         gone.clear()
         inventory = Inventory(address="there", datasets=(TargetDataset(name="a", bases=bases),))
-        holds_and_bookmarks.release(ctx, ctx.destinations[0], (), (source,), inventory)
+        shipping.release(ctx, ctx.destinations[0], (), (source,), inventory)
         assert gone == goes, bases
-    holds_and_bookmarks.release(ctx, ctx.destinations[0], (), (source,), Inventory(address="there"))
+    shipping.release(ctx, ctx.destinations[0], (), (source,), Inventory(address="there"))
     assert gone == []
 
 

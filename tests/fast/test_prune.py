@@ -130,7 +130,7 @@ def test_the_log_that_a_restore_reads_is_left_with_a_word_on_who_reads_it(
 ) -> None:
     """Also where prune may not look at the restore's process, as root's from the daemon's user."""
     if not sees:
-        monkeypatch.setattr("zbackup.jobs.backup.pins.processes_in", lambda _: [])
+        monkeypatch.setattr("zbackup.jobs.backup.prune.processes_in", lambda _: [])
     first, second, third, *_ = ctx.catalog().backups
     between = Moment(world.server.times[world.content_of(second)[-2]], "then", ZoneInfo("UTC"))
     reports = list[PruneReport]()

@@ -411,12 +411,12 @@ def at_the_doors(current: Callable[[], World]) -> Iterator[None]:
         "zbackup.destinations.zfs_destination.read_content": lambda *a: current().read_content(*a),
         "zbackup.jobs.dev_clones.promote.transfer": lambda *a: current().transfer(*a),
         "zbackup.jobs.ship.verify_at.read_content": lambda *a: current().read_content(*a),
-        "zbackup.jobs.backup.pins.processes_in": lambda directory: current().inside(directory),
+        "zbackup.jobs.backup.prune.processes_in": lambda directory: current().inside(directory),
         "zbackup.features.switch.inspect.processes_in": lambda directory: current().inside(directory),
-        "zbackup.features.switch.service.run": lambda *a, **k: current().run(*a, **k),
+        "zbackup.features.switch.switch.run": lambda *a, **k: current().run(*a, **k),
         "zbackup.zfs.datasets.BUSY_PAUSE_S": 0.0,
         "zbackup.jobs.backup.prune.PAUSE_S": 0.0,
-        "zbackup.features.switch.service.POLL_S": 0.0,
+        "zbackup.features.switch.switch.POLL_S": 0.0,
     }
     with pytest.MonkeyPatch.context() as patch:
         for name, door in doors.items():

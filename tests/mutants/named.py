@@ -167,7 +167,7 @@ NAMED = (
     ),
     Mutant(
         "nothing is held while it is sent",
-        "zbackup/jobs/ship/holds_and_bookmarks.py",
+        "zbackup/jobs/ship/ship.py",
         "        ctx.zfs.hold(destination.tag, snapshot)\n",
         "        pass\n",
         ("tests/fast/test_shipping.py",),

@@ -13,9 +13,8 @@ from tests.lab.pool import run as tool
 from zbackup.model.errors import DatasetExists
 from zbackup.proc.run import run
 from zbackup.proc.start import own_module
-from zbackup.zfs.datasets import Zfs
+from zbackup.zfs.datasets import Zfs, open_group
 from zbackup.zfs.prepared import MODULE, Prepared, prepared
-from zbackup.zfs.txg import open_group
 
 ROUNDS = 15
 CHUNK = bytes(range(256)) * 1024

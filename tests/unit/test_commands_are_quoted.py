@@ -33,7 +33,7 @@ MAY_QUOTE = {
     "proc/ssh.py": "what a remote shell is given to run",
     "config/units.py": "splits",
     "plan/ship/gate.py": "splits",
-    "cli/pager.py": "splits",
+    "cli/log.py": "splits",
 }
 
 

@@ -14,12 +14,22 @@ from zbackup.cli.output import emit, plain
 from zbackup.config.units import duration
 from zbackup.jobs.clones.lifecycle import CloneStatus
 from zbackup.jobs.context import Context
-from zbackup.jobs.dev_clones.create import CreateOptions, CreatePlan, create, plan_create
-from zbackup.jobs.dev_clones.mongodb_member import plan_member
+from zbackup.jobs.dev_clones.create import CreateOptions, CreatePlan, create, plan_create, plan_source
 from zbackup.model.errors import UsageError, ZbackupError
 from zbackup.model.moment import Moment, local_text, parse_moment
+from zbackup.plan.clones.clone_name import require_good
 from zbackup.plan.clones.lease import end_of
-from zbackup.plan.clones.member_steps import MemberStep
+from zbackup.plan.clones.member_steps import MemberStep, member_steps
+
+
+def plan_member(ctx: Context, options: CreateOptions) -> tuple[MemberStep, ...]:
+    """Look, and change nothing. Raise UsageError, NotFound, or Refused for a server that is in no set."""
+    if options.moment or options.parent or options.count > 1:
+        raise UsageError("a member is made of a backup, one at a time: no --at, --from-clone or --count")
+    name = options.name or f"{ctx.instance.lower()}-member"
+    require_good(name)
+    return member_steps(plan_source(ctx, options), name, ctx.zone)
+
 
 HELP = """Make a dev clone: production's data, writable, with a server of its own.
 

@@ -1,12 +1,15 @@
 """zbackup log"""
 
 import os
+import shlex
 import shutil
+import signal
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -16,17 +19,103 @@ from zbackup.cli import private_key as private_key_option
 from zbackup.cli.command_context import At, OneInstance, on_one
 from zbackup.cli.log_lines import LogLines, entry_shape, gaps, read_shape
 from zbackup.cli.options import Options
-from zbackup.cli.output import print_line, say
-from zbackup.cli.pager import Pager, paged
+from zbackup.cli.output import print_line, say, tell
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.log.log import follow, largest, promised_from, rows_of, was_promised
 from zbackup.jobs.restore.search_copies import search_copies
 from zbackup.jobs.restore.search_log import require_all_read, search_log
-from zbackup.model.errors import Refused, UsageError
+from zbackup.model.errors import NotInstalled, Refused, UsageError
 from zbackup.model.log_entry import KINDS, Kind, LogEntry, LogFilter, LogRead
 from zbackup.model.moment import FORMS, parse_moment
+from zbackup.model.progress import Progress
 from zbackup.model.table_name import parse_table
 from zbackup.model.transaction_name import parse_named
+from zbackup.proc.start import PIPE, Child, for_pager, start
+
+USUAL: Final = ("less",)
+NONE: Final = ("cat",)
+
+
+def chosen(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The pager's command line by PAGER; () for none. Pure."""
+    if "SUDO_UID" in environment:
+        return USUAL
+    try:
+        words = tuple(shlex.split(environment.get("PAGER", USUAL[0])))
+    except ValueError:  # a quote that is not closed
+        return USUAL
+    return () if words == NONE else words
+
+
+class Pager:
+    """Begins with the first line that is printed, and takes over from the progress then: the terminal is the
+    pager's until it ends. What is noted meanwhile is told behind it."""
+
+    def __init__(self, progress: Progress, *, wanted: bool) -> None:
+        self._progress = progress
+        self._argv = chosen(os.environ) if wanted and sys.stdout.isatty() else ()
+        self._child: Child[bytes] | None = None
+        self._terminal = -1
+        self._notes: list[str] = []
+
+    def phase(self, name: str, detail: str = "") -> None:
+        if self._child is None:
+            self._progress.phase(name, detail)
+
+    def advance(self, done: int, total: int, unit: str = "B") -> None:
+        if self._child is None:
+            self._progress.advance(done, total, unit)
+
+    def note(self, text: str) -> None:
+        if self._child is None:
+            self._progress.note(text)
+        else:
+            self._notes.append(text)
+
+    def begin(self) -> None:
+        """Start it, unless it runs, or there is none."""
+        if self._child is not None or not self._argv:
+            return
+        self._progress.phase("")
+        sys.stdout.flush()
+        try:
+            child = start(self._argv, for_pager(), stdin=PIPE, stdout=None, stderr=None)
+        except NotInstalled:
+            self._argv = ()
+            return
+        self._child, self._terminal = child, os.dup(sys.stdout.fileno())
+        if child.stdin:
+            os.dup2(child.stdin.fileno(), sys.stdout.fileno())
+            child.stdin.close()
+
+    def end(self, say: Callable[[str], None] = tell) -> None:
+        """Wait until its user has seen enough."""
+        child, self._child = self._child, None
+        if child is None:
+            return
+        # Ctrl-C is the pager's, which may take it for something else.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            with suppress(OSError):
+                sys.stdout.flush()
+            os.dup2(self._terminal, sys.stdout.fileno())
+            os.close(self._terminal)
+            child.wait()
+        finally:
+            signal.signal(signal.SIGINT, before)
+        for note in self._notes:
+            say(note)
+
+
+@contextmanager
+def paged(progress: Progress, *, wanted: bool) -> Iterator[Pager]:
+    """A pager for what the body prints, whatever becomes of that."""
+    pager = Pager(progress, wanted=wanted)
+    try:
+        yield pager
+    finally:
+        pager.end()
+
 
 HELP = f"""Show what happened: which transaction did what to which table, and when.
 

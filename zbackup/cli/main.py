@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import inspect
 import signal
 import sys
 import traceback
@@ -14,7 +15,6 @@ import typer
 
 from zbackup.cli import logs
 from zbackup.cli.command_groups import GroupedCommands
-from zbackup.cli.exit_status_table import table as exit_status_table
 from zbackup.cli.options import FLAGS, VALUED, Options, common_options
 from zbackup.cli.output import (
     INTERRUPTED,
@@ -25,10 +25,43 @@ from zbackup.cli.output import (
     print_error,
     tell,
 )
+from zbackup.cli.tables import aligned
+from zbackup.model import errors
 from zbackup.model.errors import UsageError, ZbackupError
 from zbackup.model.event_log import log
 from zbackup.model.printable import printable
 from zbackup.registry import COMMANDS
+
+# Those that no error class stands for.
+_OTHER = {0: "Done", 130: "Interrupted (Ctrl-C, SIGTERM or SIGHUP)"}
+
+
+def meanings() -> dict[int, list[tuple[str, str]]]:
+    """Exit status -> the errors that end with it, each with the first sentence of its description."""
+    found: dict[int, list[tuple[str, str]]] = {}
+    for name, kind in vars(errors).items():
+        if inspect.isclass(kind) and issubclass(kind, errors.ZbackupError):
+            sentence = " ".join((kind.__doc__ or "").split()).split(". ")[0].rstrip(".")
+            found.setdefault(kind.exit_status, []).append((name, sentence))
+    return dict(sorted(found.items()))
+
+
+def table() -> str:
+    """Number and meaning: a line for each kind of error, special cases of another left out."""
+    rows = []
+    for status, kinds in meanings().items():
+        general = [text for name, text in kinds if _general(name)]
+        rows += [(status, text) for text in general or [text for _, text in kinds]]
+    rows += list(_OTHER.items())
+    return aligned(
+        [[f"  {status}", text] for status, text in sorted(rows, key=lambda row: row[0])], right=(0,)
+    )
+
+
+def _general(name: str) -> bool:
+    kind = getattr(errors, name)
+    return kind.__base__ in (errors.ZbackupError, Exception)
+
 
 VERSION = "--version"
 
@@ -76,7 +109,7 @@ def build(only: str | None = None) -> typer.Typer:
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
-    epilog = "\b\nExit status:\n" + exit_status_table()
+    epilog = "\b\nExit status:\n" + table()
     app.callback(help=HELP, epilog=epilog)(common_options(main))
     for name in _wanted(only):
         module = import_module(COMMANDS[name])

@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from zbackup import app
-from zbackup.cli import at_address, cluster_option, on_member
+from zbackup.cli import at_address, cluster_option, completion, on_member
 from zbackup.cli import private_key as private_key_option
-from zbackup.cli import restore_options as given
 from zbackup.cli.at_address import AddressOptions, Elsewhere, on_address
 from zbackup.cli.command_context import OneInstance, on_one
 from zbackup.cli.options import Options
@@ -41,11 +41,189 @@ from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import RestoreReport, plan_restore, restore
 from zbackup.jobs.restore.skip import without
 from zbackup.jobs.restore.source import BackupSource
+from zbackup.model.archive import MOST_EPOCH
 from zbackup.model.cluster import Addresses
 from zbackup.model.errors import Disproved, UsageError
 from zbackup.model.moment import FORMS
 from zbackup.model.target import RestoreTarget
 from zbackup.registry import annex
+
+To = Annotated[
+    str | None,
+    typer.Option("--to", metavar="MOMENT", help="The moment to restore to.", show_default=False),
+]
+ToTimestamp = Annotated[
+    str | None,
+    typer.Option(
+        "--to-timestamp",
+        metavar="SECONDS,INC",
+        help="MongoDB: restore everything before this exact cluster time, and not the operation at it. "
+        "Instead of --to.",
+        show_default=False,
+    ),
+]
+BeforeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--before",
+        metavar="TRANSACTION",
+        help="MySQL, MariaDB: restore what is in the log before this transaction, and not it: its GTID, or "
+        "FILE:POSITION as mysqlbinlog prints it. Instead of --to.",
+        show_default=False,
+    ),
+]
+ToBackup = Annotated[
+    str | None,
+    typer.Option(
+        "--to-backup",
+        metavar="NAME",
+        help="Restore this backup as it is, with nothing replayed; also of a server that keeps no log. "
+        "Instead of --to; see zbackup list.",
+        show_default=False,
+    ),
+]
+ToLabel = Annotated[
+    str | None,
+    typer.Option(
+        "--to-label",
+        metavar="LABEL",
+        help="Restore the newest backup with this label as it is (see zbackup snapshot); instead of --to.",
+        show_default=False,
+    ),
+]
+AsReplicaSet = Annotated[
+    str,
+    typer.Option(
+        "--as-replica-set",
+        metavar="NAME",
+        help="MongoDB: make the new server a replica set of its own (default: a standalone one).",
+        show_default=False,
+    ),
+]
+Base = Annotated[
+    str,
+    typer.Option(
+        "--base",
+        metavar="NAME",
+        help="Start from this backup instead of the newest that is old enough; see zbackup list. A snapshot "
+        "of another tool, DATASET@NAME, is restored as it is, crash-consistent; see zbackup list --foreign.",
+        show_default=False,
+    ),
+]
+BeforeDrop = Annotated[
+    str | None,
+    typer.Option(
+        "--before-drop",
+        metavar="SCHEMA.TABLE",
+        help="Restore to just before the last statement that dropped this table (or collection), or its "
+        "schema. You confirm the statement; the new server is checked for the table. Quote a name with a "
+        "dot: '`my.db`.orders'. Instead of --to.",
+        show_default=False,
+    ),
+]
+BeforeTruncate = Annotated[
+    str | None,
+    typer.Option(
+        "--before-truncate",
+        metavar="SCHEMA.TABLE",
+        help="The same for the last TRUNCATE.",
+        show_default=False,
+    ),
+]
+Yes = Annotated[
+    bool, typer.Option("--yes", "-y", help="With --before-drop, --before-truncate and --table: do not ask.")
+]
+Name = Annotated[
+    str,
+    typer.Option("--name", help="Name of the clone (default: instance and moment).", show_default=False),
+]
+Port = Annotated[
+    int,
+    typer.Option(
+        "--port",
+        min=0,
+        max=65535,
+        help="Listen on this port of 127.0.0.1 too (default: a socket only).",
+        show_default=False,
+    ),
+]
+ReadOnly = Annotated[bool, typer.Option("--read-only", help="Let nobody write to the new server.")]
+From = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="DESTINATION",
+        help="Fetch the backup from this destination; nothing else of the instance has to be here. An "
+        "address (s3://bucket/prefix, ssh://user@host/pool/path, zfs:pool/path) needs no configuration.",
+        autocompletion=completion.destinations,
+        show_default=False,
+    ),
+]
+There = Annotated[
+    bool,
+    typer.Option(
+        "--run-at-destination",
+        help="With --from a pool of this host (zfs:...): run on clones of what is there, and copy nothing.",
+    ),
+]
+AcceptOlder = Annotated[
+    bool,
+    typer.Option(
+        "--accept-older",
+        help="With --from and --to latest: take the newest backup that can be read, even if a newer one "
+        "cannot be read or another server's backups are there.",
+    ),
+]
+Epoch = Annotated[
+    int | None,
+    typer.Option(
+        "--epoch",
+        min=0,
+        max=MOST_EPOCH,
+        help="With --from: where the archived log has two branches, take the one up to this epoch.",
+        show_default=False,
+    ),
+]
+AcceptClockOption = Annotated[
+    bool,
+    typer.Option(
+        "--accept-clock",
+        help="Where the log's times contradict its order at the moment: take them as they are, and leave out "
+        "everything from the first transaction on that says it is from then or later. Exit status 16.",
+    ),
+]
+Skip = Annotated[
+    str | None,
+    typer.Option(
+        "--skip",
+        metavar="TRANSACTION",
+        help="MySQL with GTIDs, MariaDB: leave this transaction out, and apply all others before the target "
+        "(default: all there are). Later ones that touched the same tables are listed.",
+        show_default=False,
+    ),
+]
+Keep = Annotated[bool, typer.Option("--keep", help="Keep what was made when the restore fails.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan, change nothing.")]
+
+Tables = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--table",
+        metavar="TABLE",
+        help="Copy this back into production, SCHEMA.TABLE or a whole SCHEMA, and destroy the new server "
+        "again; may be repeated. See zbackup copy.",
+        show_default=False,
+    ),
+]
+Into = Annotated[
+    str,
+    typer.Option("--into", metavar="NAME", help="With --table: under another name.", show_default=False),
+]
+Missing = Annotated[
+    bool, typer.Option("--missing", help="With --table: insert the rows whose key production lacks.")
+]
+Changed = Annotated[bool, typer.Option("--changed", help="With --table: put back the rows that differ.")]
+
 
 MOST_DISPROVED = 3
 """The number of wrong statements after which a restore stops looking for an earlier one."""
@@ -86,31 +264,31 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     options: Options,
     instance: OneInstance = None,
     *,
-    to: given.To = None,
-    to_timestamp: given.ToTimestamp = None,
-    before: given.BeforeOption = None,
-    before_drop: given.BeforeDrop = None,
-    before_truncate: given.BeforeTruncate = None,
-    to_backup: given.ToBackup = None,
-    to_label: given.ToLabel = None,
-    origin: given.From = None,
-    there: given.There = False,
-    base: given.Base = "",
-    accept_older: given.AcceptOlder = False,
-    epoch: given.Epoch = None,
-    name: given.Name = "",
-    port: given.Port = 0,
-    read_only: given.ReadOnly = False,
-    as_replica_set: given.AsReplicaSet = "",
-    accept_clock: given.AcceptClockOption = False,
-    skip: given.Skip = None,
-    keep: given.Keep = False,
-    table: given.Tables = None,
-    into: given.Into = "",
-    missing: given.Missing = False,
-    changed: given.Changed = False,
-    dry_run: given.DryRun = False,
-    yes: given.Yes = False,
+    to: To = None,
+    to_timestamp: ToTimestamp = None,
+    before: BeforeOption = None,
+    before_drop: BeforeDrop = None,
+    before_truncate: BeforeTruncate = None,
+    to_backup: ToBackup = None,
+    to_label: ToLabel = None,
+    origin: From = None,
+    there: There = False,
+    base: Base = "",
+    accept_older: AcceptOlder = False,
+    epoch: Epoch = None,
+    name: Name = "",
+    port: Port = 0,
+    read_only: ReadOnly = False,
+    as_replica_set: AsReplicaSet = "",
+    accept_clock: AcceptClockOption = False,
+    skip: Skip = None,
+    keep: Keep = False,
+    table: Tables = None,
+    into: Into = "",
+    missing: Missing = False,
+    changed: Changed = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     key: at_address.Keys = None,
     endpoint: at_address.Endpoint = "",
     identity: at_address.Identity = None,

@@ -10,10 +10,10 @@ module/zfs/dmu_send.c.
 
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from zbackup.model.begin_record import BEGIN, RECORD
 from zbackup.model.errors import NotResumable, VerificationFailed
-from zbackup.zfs.fletcher import SIZE, Sum, unpacked
 from zbackup.zfs.resume_token import ResumePoint, with_numbers
 from zbackup.zfs.stream_records import (
     EMBEDDED,
@@ -28,6 +28,61 @@ from zbackup.zfs.stream_records import (
     byte_order,
     read_record,
 )
+
+SIZE = 32
+"""Bytes of it in a record."""
+
+_MASK = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """The sum itself, or the difference of two."""
+
+    a: int = 0
+    b: int = 0
+    c: int = 0
+    d: int = 0
+
+    def __add__(self, other: "Sum") -> "Sum":
+        return _masked(self.a + other.a, self.b + other.b, self.c + other.c, self.d + other.d)
+
+    def __sub__(self, other: "Sum") -> "Sum":
+        return _masked(self.a - other.a, self.b - other.b, self.c - other.c, self.d - other.d)
+
+    def over(self, data: bytes | memoryview, order: str) -> "Sum":
+        """The sum of what came before and of `data`, whole words in that order of bytes."""
+        a, b, c, d = self.a, self.b, self.c, self.d
+        for (word,) in struct.iter_unpack(f"{order}I", data):
+            a += word
+            b += a
+            c += b
+            d += c
+        return _masked(a, b, c, d)
+
+    def over_zeros(self, count: int) -> "Sum":
+        """The sum of what came before and of `count` bytes of zeros."""
+        n = count // 4
+        pairs = n * (n + 1) // 2
+        return _masked(
+            self.a,
+            self.b + n * self.a,
+            self.c + n * self.b + pairs * self.a,
+            self.d + n * self.c + pairs * self.b + pairs * (n + 2) // 3 * self.a,
+        )
+
+    def packed(self, order: str) -> bytes:
+        return struct.pack(f"{order}4Q", self.a, self.b, self.c, self.d)
+
+
+def unpacked(data: bytes, at: int, order: str) -> Sum:
+    """The one that is written there."""
+    return Sum(*struct.unpack_from(f"{order}4Q", data, at))
+
+
+def _masked(a: int, b: int, c: int, d: int) -> Sum:
+    return Sum(a & _MASK, b & _MASK, c & _MASK, d & _MASK)
+
 
 Bytes = bytes | memoryview
 

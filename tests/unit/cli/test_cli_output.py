@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from zbackup.cli import colour, exit_status_table, logs, output, progress, tables
+from zbackup.cli import logs, main, output, progress, tables
 from zbackup.cli.bars import Bars
 from zbackup.cli.options import Options
 from zbackup.cli.progress import Lines, Notes, shown
@@ -252,8 +252,8 @@ def test_systemd_is_recognised_by_the_stream_itself(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_exit_status_table_has_every_number() -> None:
-    shown_numbers = {int(line.split()[0]) for line in exit_status_table.table().splitlines()}
-    assert shown_numbers == {0, 130, *exit_status_table.meanings()}
+    shown_numbers = {int(line.split()[0]) for line in main.table().splitlines()}
+    assert shown_numbers == {0, 130, *main.meanings()}
 
 
 def test_work_off_a_terminal_says_how_far_it_is(
@@ -349,4 +349,4 @@ def test_a_long_word_in_a_sentence_is_broken_before_times_and_sizes_are(
 )
 def test_the_word_for_a_state_has_its_colour_and_no_other(line: str, painted: str) -> None:
     colours = {"green": "\x1b[32m", "yellow": "\x1b[33m", "red": "\x1b[31m", "end": "\x1b[0m"}
-    assert colour.painted(line) == painted.format(**colours)
+    assert output.painted(line) == painted.format(**colours)

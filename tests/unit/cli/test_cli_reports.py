@@ -44,7 +44,7 @@ from zbackup.cli import (
     window,
 )
 from zbackup.cli.options import Options
-from zbackup.cli.timeline import LEGEND
+from zbackup.cli.window import LEGEND
 from zbackup.jobs.backup.prune import PrunePlan, PruneReport
 from zbackup.jobs.backup.snapshot import SnapshotReport
 from zbackup.jobs.clones.lifecycle import CloneList

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.reports import a_status
 from zbackup.cli.command_context import Done, Failed
 from zbackup.cli.main import invoke
-from zbackup.cli.status_plugin import answer
+from zbackup.cli.status import answer
 from zbackup.model.errors import Refused, ZbackupError
 from zbackup.model.finding import Finding, Severity
 

@@ -8,14 +8,14 @@ import time
 
 import pytest
 
-from zbackup.cli.pager import Pager, chosen
+from zbackup.cli.log import Pager, chosen
 from zbackup.model.progress import Silent
 from zbackup.proc.start import for_pager
 
 LISTING = """
 import sys
 from zbackup.cli.output import say
-from zbackup.cli.pager import paged
+from zbackup.cli.log import paged
 from zbackup.model.progress import Silent
 with paged(Silent(), wanted=True) as pager:
     for number in range(3):

@@ -9,8 +9,8 @@ import pytest
 
 from zbackup.config.load import load
 from zbackup.config.settings import Settings
-from zbackup.daemon import archivers
-from zbackup.daemon.archivers import Archivers
+from zbackup.daemon import service
+from zbackup.daemon.service import Archivers
 
 INSTANCE = """
 [instance.{name}]
@@ -45,7 +45,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 
         return SimpleNamespace(run=run)
 
-    monkeypatch.setattr(archivers, "KeepUp", lane)
+    monkeypatch.setattr(service, "KeepUp", lane)
     return found
 
 
@@ -104,7 +104,7 @@ def test_a_defect_ends_no_lane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
                 self.stop.set()
             raise KeyError("a defect")
 
-    monkeypatch.setattr(archivers, "KeepUp", Lane)
+    monkeypatch.setattr(service, "KeepUp", Lane)
     lanes = Archivers(lambda *_: None, lambda _: False)
     lanes.set(settings(tmp_path, shop='["offsite"]'))
     until(lambda: len(runs) == 3)

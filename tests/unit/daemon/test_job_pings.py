@@ -18,7 +18,7 @@ from zbackup.cli.log_sink import Sink
 from zbackup.config.schedule import Notify
 from zbackup.daemon.job_pings import PING_LIMIT_S, PING_TRIES, HookNotifier, add_to_path, ping
 from zbackup.daemon.sd_notify import Notifier
-from zbackup.daemon.waker import Waker
+from zbackup.daemon.service import Waker
 from zbackup.model.errors import CommandFailed, CommandTimedOut, NotInstalled
 from zbackup.model.schedule import Outcome
 from zbackup.proc.hook import run_hook

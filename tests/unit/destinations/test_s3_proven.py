@@ -20,8 +20,8 @@ from tests.unit.destinations.bucket import (
     stream_id,
 )
 from zbackup.destinations.s3.cache import PageCache
-from zbackup.destinations.s3.catalog import LOOKS
 from zbackup.destinations.s3.manifest_schema import most_of_page
+from zbackup.destinations.s3.session import LOOKS
 from zbackup.destinations.s3.stream_headers import StreamHeaders
 from zbackup.model.errors import NotFound, Refused, VerificationFailed
 from zbackup.proc.pipeline import Meter, local

@@ -2,7 +2,7 @@
 
 import structlog
 
-from zbackup.destinations.s3.retry_log import CALM_S, Trouble
+from zbackup.destinations.s3.server import CALM_S, Trouble
 
 
 class Times:

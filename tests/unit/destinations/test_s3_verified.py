@@ -20,7 +20,7 @@ from tests.unit.destinations.bucket import (
     record,
     stream_id,
 )
-from zbackup.destinations.s3.verify import SHOWN
+from zbackup.destinations.s3.session import SHOWN
 from zbackup.model.errors import VerificationFailed
 from zbackup.proc.pipeline import Meter
 

@@ -15,7 +15,7 @@ NEWCOMERS = (
     ("when zbackup is killed", "engines/mongodb/lock/watchdog.py"),
     ("pid file", "proc/secure_files.py"),
     ("where a replay stops", "engines/mongodb/oplog/find_stop.py"),
-    ("list of drops", "features/webpage/overview/moment.py"),
+    ("list of drops", "features/webpage/overview/reader.py"),
     ("dev clone expires", "plan/clones/lease.py"),
     ("removed from a bucket", "destinations/s3/garbage_collection.py"),
     ("applier is stopped", "engines/mysql/lock/applier.py"),

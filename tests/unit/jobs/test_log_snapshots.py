@@ -6,8 +6,7 @@ from typing import Any, cast
 
 from tests.unit.plan.test_log_snapshots import base, log_only
 from zbackup.clock import SystemClock
-from zbackup.jobs.backup.pins import pins
-from zbackup.jobs.backup.prune import drop_replaced_logs
+from zbackup.jobs.backup.prune import drop_replaced_logs, pins
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
 from zbackup.model.errors import CommandFailed, DatasetBusy

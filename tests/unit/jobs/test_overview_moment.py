@@ -13,9 +13,8 @@ from pydantic import TypeAdapter
 
 from tests.unit.reports import BERLIN, PLAN, REPLAY, a_backup, a_transaction, at
 from tests.unit.web.host import fleet, host, runs
-from zbackup.features.webpage.overview import moment
-from zbackup.features.webpage.overview.moment import MOST_MARKS, MOST_TABLES, MOST_TEXT
-from zbackup.features.webpage.overview.reader import VERBS, obey, parse
+from zbackup.features.webpage.overview import reader
+from zbackup.features.webpage.overview.reader import MOST_MARKS, MOST_TABLES, MOST_TEXT, VERBS, obey, parse
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.make_plan import RestorePlan
 from zbackup.model.errors import NotRecoverable, Refused
@@ -44,13 +43,13 @@ def planned(monkeypatch: pytest.MonkeyPatch, plan: RestorePlan) -> MomentPlan:
         assert (target.at, target.zone) == (WHEN, BERLIN)
         return plan
 
-    monkeypatch.setattr(moment, "plan_restore", plan_restore)
+    monkeypatch.setattr(reader, "plan_restore", plan_restore)
     return asked("moment", MomentPlan)
 
 
 def test_each_question_has_its_own_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     planned(monkeypatch, PLAN)
-    monkeypatch.setattr(moment, "search_log", lambda *_: ())
+    monkeypatch.setattr(reader, "search_log", lambda *_: ())
     shapes: dict[str, Any] = {"overview": Overview, "moment": MomentPlan, "marks": Marks, "fleet": Fleet}
     shapes |= {"operations": tuple[Operation, ...], "history": tuple[JobRun, ...]}
     found = {verb: asked(verb, shapes[verb], until=at(3)) for verb in VERBS}
@@ -103,7 +102,7 @@ def marked(monkeypatch: pytest.MonkeyPatch, found: Iterable[LogEntry | LogRead])
         assert wanted == LogFilter(kinds=frozenset(("ddl",)), since=at(2), until=at(3))
         return found
 
-    monkeypatch.setattr(moment, "search_log", search)
+    monkeypatch.setattr(reader, "search_log", search)
     return asked("marks", Marks, until=at(3))
 
 
@@ -152,6 +151,6 @@ def test_what_cannot_be_restored_or_read_is_said_as_it_is(monkeypatch: pytest.Mo
     def nothing(*_: object) -> RestorePlan:
         raise NotRecoverable("there is no backup before it")
 
-    monkeypatch.setattr(moment, "plan_restore", nothing)
+    monkeypatch.setattr(reader, "plan_restore", nothing)
     with pytest.raises(NotRecoverable, match="no backup before"):
         asked("moment", MomentPlan, since=at(2) - timedelta(days=9))

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from zbackup.features.switch import service as room
-from zbackup.features.switch.service import STARTING_S, inspect, service_of, start, stop
+from zbackup.features.switch import switch as room
+from zbackup.features.switch.switch import STARTING_S, inspect, service_of, start, stop
 from zbackup.jobs.context import Context
 from zbackup.model.errors import (
     CommandFailed,

@@ -3,7 +3,7 @@
 import pytest
 
 from zbackup.model.cloning import CloneRules
-from zbackup.plan.health.clone_ports import SUGGESTED, shared_with_connections
+from zbackup.plan.health.doctor import SUGGESTED, shared_with_connections
 
 KERNELS = "32768\t60999\n"
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zbackup.engines.mysql.server.inspect import tuning
 from zbackup.engines.mysql.server.status import Dialect
-from zbackup.engines.mysql.server.tuning import tuning
 from zbackup.model.finding import Finding
 from zbackup.model.server import Tuning
 from zbackup.model.snapshot import Dataset

@@ -19,7 +19,7 @@ from zbackup.model.silence import Silence
 from zbackup.model.unreplayable import Unreplayable
 from zbackup.plan.recovery.recovery import plan_recovery
 from zbackup.plan.recovery.window import LiveLog, RecoveryWindow, recovery_window
-from zbackup.plan.retention.keep_window import keep_for_window
+from zbackup.plan.retention.retention import keep_for_window
 
 MAY = datetime(2024, 5, 1, tzinfo=UTC)
 NOW = MAY + timedelta(hours=10)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zbackup.zfs.fletcher import Sum, unpacked
+from zbackup.zfs.resumed_stream import Sum, unpacked
 
 Words = st.binary(max_size=64).map(lambda data: data * 4)
 

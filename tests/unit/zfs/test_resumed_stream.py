@@ -9,9 +9,16 @@ from hypothesis import strategies as st
 
 from zbackup.model.begin_record import MAGIC, RECORD
 from zbackup.model.errors import NotResumable, VerificationFailed
-from zbackup.zfs.fletcher import Sum
 from zbackup.zfs.resume_token import ResumePoint, numbers
-from zbackup.zfs.resumed_stream import RESUMING, StreamPieces, beginning, first_placed, needed_from, resumed
+from zbackup.zfs.resumed_stream import (
+    RESUMING,
+    StreamPieces,
+    Sum,
+    beginning,
+    first_placed,
+    needed_from,
+    resumed,
+)
 from zbackup.zfs.stream_records import END, StreamRecord, read_record
 
 GUID = 0x1122334455667788

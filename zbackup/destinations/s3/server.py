@@ -3,10 +3,12 @@
 Facts are of the S3 API reference (error responses) and of the configuration of botocore, below boto3.
 """
 
+import time
 from collections.abc import Callable, Mapping
 from http.client import HTTPException
 from pathlib import Path
 from ssl import SSLCertVerificationError, create_default_context
+from threading import Lock
 from typing import Any, TypeVar
 
 from boto3.session import Session as BotoSession
@@ -26,8 +28,45 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 from urllib3.exceptions import HTTPError
 
 from zbackup.config.s3 import S3
-from zbackup.destinations.s3.retry_log import Trouble
 from zbackup.model.errors import BucketRefused, ConfigError, ConnectionFailed, NotFound
+from zbackup.model.event_log import log
+
+CALM_S = 60.0
+"""Seconds without a retry after which the trouble is over."""
+
+
+class Trouble:
+    """The trouble of one connection; told by several threads."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = Lock()
+        self._count = 0
+        self._since = self._last = 0.0
+
+    def met(self, verb: str, key: str, attempt: int, error: str) -> None:
+        """A request is tried again."""
+        with self._lock:
+            self._last = self._clock()
+            self._count += 1
+            if self._count == 1:
+                self._since = self._last
+                log.warning("s3.retried", verb=verb, key=ascii(key)[1:-1], attempt=attempt, error=error)
+                return
+        log.debug("s3.retried_more", verb=verb, key=ascii(key)[1:-1], attempt=attempt, error=error)
+
+    def passed(self) -> None:
+        """A request was answered."""
+        if self._count and self._clock() - self._last >= CALM_S:
+            self.over()
+
+    def over(self) -> None:
+        """Nothing more is asked, or has failed for long."""
+        with self._lock:
+            if self._count:
+                log.info("s3.retries_over", retries=self._count, seconds=round(self._last - self._since, 1))
+            self._count = 0
+
 
 # What passes by itself: the server is busy, the way was cut, or bytes were damaged on it.
 PASSING = frozenset(

@@ -5,8 +5,9 @@ A stream that was cut is sent again from its start: what is stored already, by c
 
 import hashlib
 import socket
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import astuple, dataclass, field, replace
 from datetime import datetime
 from itertools import chain as following
 from typing import Literal
@@ -15,16 +16,15 @@ from zbackup.destinations.archive_leftovers import leftovers, orphan, remove_lef
 from zbackup.destinations.archived_bytes import paced, proven
 from zbackup.destinations.copies import Copies, StreamStep
 from zbackup.destinations.s3.cache import NO_CACHE
-from zbackup.destinations.s3.catalog import scan
-from zbackup.destinations.s3.chains import BucketContents, in_order, inventory_of
-from zbackup.destinations.s3.client import Bucket
+from zbackup.destinations.s3.chains import BucketContents, ChainIndex, in_order, inventory_of
+from zbackup.destinations.s3.client import Bucket, Entry
 from zbackup.destinations.s3.commit import Committer
 from zbackup.destinations.s3.fetching import LEAST_ROOM, fetch, fetch_some, rest
 from zbackup.destinations.s3.garbage_collection import QUIET, Collector
-from zbackup.destinations.s3.layout import Layout, StreamId, segment_of
+from zbackup.destinations.s3.layout import HEADER, Layout, StreamId, segment_of
 from zbackup.destinations.s3.log_archive import S3Logs
-from zbackup.destinations.s3.manifest_schema import StreamHeader, StreamIndex, to_json
-from zbackup.destinations.s3.manifest_store import ManifestStore
+from zbackup.destinations.s3.manifest_schema import Manifest, StreamHeader, StreamIndex, to_json
+from zbackup.destinations.s3.manifest_store import ManifestStore, Proven
 from zbackup.destinations.s3.restorable import copies_of, needed_by, needed_with_lost, steps_to
 from zbackup.destinations.s3.sealed_keys import elsewhere
 from zbackup.destinations.s3.segments import Buffers, Piece, StreamAccess, cut, is_worth_compressing, store
@@ -32,7 +32,6 @@ from zbackup.destinations.s3.settings import StorageSettings, require_stream
 from zbackup.destinations.s3.signatures import StreamKeys
 from zbackup.destinations.s3.stream_headers import StreamHeaders
 from zbackup.destinations.s3.unfinished_keys import NOT_KEPT, UnfinishedKeys
-from zbackup.destinations.s3.verify import Verifier
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, LogFileId
 from zbackup.model.backup import Backup
 from zbackup.model.begin_record import begin_record
@@ -49,6 +48,191 @@ from zbackup.model.record import Record
 from zbackup.model.shipping import CheckedCopy, Inventory, KeyTrial, OutgoingStream, Readers
 from zbackup.model.snapshot import Snapshot
 from zbackup.proc.pipeline import Command, Meter, reading, writing
+
+SHOWN = 3
+"""Segments of a stream that are named; of the others it is said how many."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Verifier:
+    """Every stream is verified once, however many backups need it.
+
+    `read` proves a stream, of which it returns the bytes (None: not asked for).
+    """
+
+    bucket: Bucket
+    layout: Layout
+    pages: ManifestStore
+    read: Callable[[StreamId], int] | None
+    _known: dict[StreamId, "_Verified"] = field(default_factory=dict)
+
+    def verify(self, contents: BucketContents) -> Iterator[CheckedCopy]:
+        """One after the other, also those of which streams are gone; not one that is pruned meanwhile."""
+        chains = ChainIndex(contents)
+        for key in contents.strange[:SHOWN]:
+            log.warning("s3.strange_object", key=ascii(key)[1:-1], of=len(contents.strange))
+        for manifest in sorted(contents.manifests, key=lambda m: m.record.get("taken", "")):
+            problems: list[str] = []
+            read = 0
+            for part in manifest.parts:
+                streams = chains.to(part.dataset, part.guid)
+                if streams is None:
+                    problems.append(f"a stream of {part.dataset}@{part.snapshot} or of its bases is gone")
+                for stream in streams or ():
+                    fresh = stream not in self._known
+                    verified = self._stream(stream)
+                    problems += verified.problems
+                    if verified.page:
+                        problems += self._disagreement(manifest, stream, verified.page)
+                    read += verified.read if fresh else 0
+            backup = manifest.record.get("backup", "")
+            # A manifest goes first: of a backup that is pruned nothing is missing.
+            if problems and not self.bucket.has(self.layout.manifest(backup)):
+                continue
+            name = manifest.parts[0].snapshot if manifest.parts else ""
+            yield CheckedCopy(backup=backup, name=name, problems=tuple(problems), read=read)
+
+    def _stream(self, stream: StreamId) -> "_Verified":
+        if stream not in self._known:
+            verified = self._known[stream] = _Verified()
+            try:
+                proven = self.pages.index(stream)
+                verified.page = _without_segments(proven)
+                verified.problems += self._lacking(stream, proven.page)
+                if problem := StreamHeaders(self.pages).problem(stream, proven.page.header):
+                    verified.problems.append(problem)
+                if self.read and not verified.problems:
+                    verified.read = self.read(stream)
+            except (VerificationFailed, NotFound, Refused) as wrong:
+                verified.problems.append(str(wrong))
+        return self._known[stream]
+
+    def _disagreement(self, manifest: Manifest, stream: StreamId, page: Proven) -> list[str]:
+        try:
+            self.pages.require_agreed(manifest, stream, page)
+        except (VerificationFailed, Refused) as wrong:
+            return [str(wrong)]
+        return []
+
+    def _lacking(self, stream: StreamId, page: StreamIndex) -> Iterator[str]:
+        """What the listing of its segments says against it."""
+        entries = self.bucket.list(self.layout.segments(stream))
+        present = {found: entry.size for entry in entries if (found := segment_of(entry.key))}
+        wrong = [n for n, s in enumerate(page.segments) if present.get((n, s.sha256)) != s.size]
+        yield from (f"segment {number} of {stream} is gone or of another size" for number in wrong[:SHOWN])
+        if len(wrong) > SHOWN:
+            yield f"and {len(wrong) - SHOWN} more segments of {stream}"
+
+
+def _without_segments(proven: Proven) -> Proven:
+    """What manifests are compared with. Of many streams all segments would be millions."""
+    return Proven(proven.page.model_copy(update={"segments": ()}), proven.sha256)
+
+
+@dataclass(slots=True)
+class _Verified:
+    """The result of looking at a stream; `page` is None when it is not sound, `read` in bytes."""
+
+    page: Proven | None = None
+    problems: list[str] = field(default_factory=list)
+    read: int = 0
+
+
+LOOKS = 3
+"""Listings that are tried while something that was listed is not there when it is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Gone:
+    """An object that was listed, and then was not there."""
+
+    key: str
+
+
+def scan(pages: ManifestStore, parallel: int) -> BucketContents:
+    """Pages that are not in the cache are fetched, several at a time.
+
+    What is listed and then is not there was pruned meanwhile, if another listing does not show it any more.
+    What is listed again and again and cannot be read is unknown, and counts among the unreadable.
+    """
+    for _ in range(LOOKS):
+        contents, gone = _scan_once(pages, parallel)
+        if not gone:
+            break
+        log.info("s3.listed_again", gone=len(gone), first=ascii(gone[0].key))
+    lost = tuple((g.key, "it is listed, and reading it says that there is no such object") for g in gone)
+    return replace(contents, unreadable=(*contents.unreadable, *lost))
+
+
+def _scan_once(pages: ManifestStore, parallel: int) -> tuple[BucketContents, Sequence[_Gone]]:
+    indexes, headers, strange = _streams(pages)
+    entries = []
+    for entry in pages.bucket.list(pages.layout.backups):
+        if pages.layout.backup_of(entry.key) is None:
+            strange.append(entry.key)
+        else:
+            entries.append(entry)
+    with ThreadPoolExecutor(parallel) as pool:
+        read = tuple(pool.map(lambda entry: _read(pages, entry), entries))
+        manifests = [m for m in read if isinstance(m, Manifest)]
+        seen = BucketContents(
+            indexes={stream: entry.written for stream, entry in indexes.items()},
+            headers={stream: entry.written for stream, entry in headers.items()},
+            manifests=tuple(m for m in manifests if not m.withdrawn),
+            withdrawn=tuple(m.backup for m in manifests if m.withdrawn),
+            unreadable=tuple((e.key, m) for e, m in zip(entries, read, strict=True) if isinstance(m, str)),
+            strange=tuple(strange),
+        )
+        doubtful = seen.doubtful() if pages.signed_only else []
+        problems = tuple(pool.map(lambda stream: _foreign(pages, stream, headers.get(stream)), doubtful))
+    pages.cache.keep_only([*entries, *(headers[stream] for stream in doubtful if stream in headers)])
+    foreign = {s: why for s, why in zip(doubtful, problems, strict=True) if isinstance(why, str) and why}
+    return _without(seen, foreign, pages), [g for g in (*read, *problems) if isinstance(g, _Gone)]
+
+
+def _streams(pages: ManifestStore) -> tuple[dict[StreamId, Entry], dict[StreamId, Entry], list[str]]:
+    """Their pages and their headers as listed, and keys that are not ours."""
+    indexes: dict[StreamId, Entry] = {}
+    headers: dict[StreamId, Entry] = {}
+    strange: list[str] = []
+    for entry in pages.bucket.list(pages.layout.streams):
+        if found := pages.layout.stream_of(entry.key):
+            stream, page = found
+            (headers if page == HEADER else indexes)[stream] = entry
+        else:
+            strange.append(entry.key)
+    return indexes, headers, strange
+
+
+def _read(pages: ManifestStore, entry: Entry) -> Manifest | str | _Gone:
+    """The manifest, or why it cannot be understood."""
+    try:
+        return pages.listed(entry)
+    except NotFound:
+        return _Gone(entry.key)
+    except VerificationFailed as problem:
+        return str(problem)
+
+
+def _foreign(pages: ManifestStore, stream: StreamId, entry: Entry | None) -> str | _Gone:
+    try:
+        return StreamHeaders(pages).foreign(stream, entry)
+    except NotFound:
+        return _Gone(pages.layout.index(stream))
+
+
+def _without(
+    contents: BucketContents, foreign: Mapping[StreamId, str], pages: ManifestStore
+) -> BucketContents:
+    """Without what is foreign. That is said where there is nothing else that leads to a committed backup."""
+    chains = ChainIndex(rest := replace(contents, foreign=frozenset(foreign)))
+    lacking = {
+        (s.dataset, s.base)
+        for s in chains.leading()
+        if s.base is not None and not chains.making(s.dataset, s.base)
+    }
+    said = [(pages.layout.index(s), why) for s, why in foreign.items() if (s.dataset, s.guid) in lacking]
+    return replace(rest, unreadable=(*contents.unreadable, *said))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from zbackup.config.lock import Lock
 from zbackup.engines.marker_file import MarkerFile
-from zbackup.engines.mongodb.lock.heal import heal, marker_file
-from zbackup.engines.mongodb.lock.lock import TakenLock, locked
+from zbackup.engines.mongodb.lock.lock import TakenLock, heal, locked, marker_file
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server import assess
 from zbackup.engines.mongodb.server.connection import PrivilegeMissing, connect

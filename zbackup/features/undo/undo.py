@@ -6,26 +6,54 @@ clone that is restored to just before the transaction tells the rest.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import cast
+from functools import partial
+from typing import TypeVar, cast
 from zoneinfo import ZoneInfo
 
-from zbackup.features.undo.on_a_clone import on_a_clone
 from zbackup.features.undo.ports import Undoer
 from zbackup.features.undo.undoing import ImagesIncomplete, UndoneTable, UndoPlan, UndoWish
+from zbackup.jobs.clones.claim import announce
+from zbackup.jobs.clones.temporary import own_name, what_is_left
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.known_logs import known_logs
 from zbackup.jobs.restore.locate_transaction import locate
+from zbackup.jobs.restore.options import Finish, RestoreOptions
+from zbackup.jobs.restore.restore import restore
 from zbackup.jobs.restore.search_log import require_all_read, search_behind
 from zbackup.model.backup import BackupFiles
+from zbackup.model.clone import Clone
 from zbackup.model.command_line import command_line
 from zbackup.model.errors import NotRecoverable, Refused
 from zbackup.model.event_log import log
 from zbackup.model.log import ClusterTime, Transaction
 from zbackup.model.log_entry import LogEntry, LogRead
 from zbackup.model.moment import local_text
-from zbackup.model.recovery import Entrance
+from zbackup.model.recovery import Entrance, RecoveryFiles
 from zbackup.model.target import BeforeTransaction, RestoreTarget
 from zbackup.model.transaction_name import TransactionName
+from zbackup.plan.clones.clone_name import undo_names
+
+Result = TypeVar("Result")
+
+
+def on_a_clone(ctx: Context, before: RestoreTarget, use: Callable[[Entrance], Result]) -> Result:
+    """Return what `use` does with a server that has everything up to the target.
+
+    The clone is never finished, so that the next run removes what a killed one leaves of it. Raise what
+    restore() raises, and what `use` does.
+    """
+    done: list[Result] = []
+
+    def hand_over(files: RecoveryFiles, clone: Clone) -> Clone:
+        with ctx.recovery.entered(files, ctx.progress) as entrance:
+            done.append(use(entrance))
+        return clone
+
+    finish = Finish(begin=partial(announce, ctx), hand_over=hand_over)
+    with own_name(ctx, undo_names(ctx.instance), "zbackup undo") as name:
+        restore(ctx, before, RestoreOptions(name=name, finish=finish), locked=True)
+    what_is_left(ctx, name)
+    return done[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,25 +5,26 @@ the server has purged meanwhile comes from a snapshot that holds it. Of what a k
 at the destination tells.
 """
 
+import hashlib
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Final
 
 from zbackup.catalog.local import Catalog
 from zbackup.destinations.base import Archiving
 from zbackup.engines.base import LogFollower
-from zbackup.jobs.archive.append import append_all
 from zbackup.jobs.archive.clock_watch import ClockWatch
-from zbackup.jobs.archive.writer import free_epoch, taken, writer_of
 from zbackup.jobs.context import Context, ShipDestination, live_files
-from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, server_key
+from zbackup.model.archive import WRITER, ArchivedFile, ArchiveInventory, Chunk, server_key
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.command_line import command_line
-from zbackup.model.errors import NotFound, Refused, VerificationFailed, ZbackupError
+from zbackup.model.errors import NotFound, Refused, Taken, VerificationFailed, ZbackupError
 from zbackup.model.event_log import log
 from zbackup.model.log import position_of
-from zbackup.model.record import LOG_RESTARTS, Record
+from zbackup.model.record import LOG_RESTARTS, PREFIX, Record
 from zbackup.model.shipped import arrived
 from zbackup.model.written_log import WrittenFile
 from zbackup.plan.archive import Append, ArchivePlan, is_behind, newest_epoch, plan_archive
@@ -32,6 +33,75 @@ from zbackup.plan.recovery.before_transaction import with_known_log
 from zbackup.plan.recovery.coverage import first_break
 from zbackup.proc.lock import exclusive
 from zbackup.proc.pipeline import Meter, Pace
+
+ARCHIVER: Final = f"{PREFIX}archiver"
+"""On an instance's first dataset, set there: no stream brings it to another host."""
+_MOST_SKIPPED: Final = 100
+_WAIT_S: Final = 30
+
+
+def writer_of(ctx: Context) -> str:
+    """Return the name by which this host archives the instance's log, and write it down where it has none."""
+    dataset = ctx.datasets[0]
+    with exclusive(ctx.shared / f"{ctx.instance}.archiver.lock", "zbackup archive", wait=_WAIT_S):
+        found = ctx.zfs.own_settings(dataset).get(ARCHIVER, "")
+        if not WRITER.fullmatch(found):
+            found = secrets.token_hex(16)
+            ctx.zfs.set_properties(dataset, {ARCHIVER: found})
+    return found
+
+
+def free_epoch(session: Archiving, server: str, newest: int, writer: str) -> int:
+    """Take the first epoch behind the newest that nobody else has. Raise Refused when there is none."""
+    for epoch in range(newest + 1, newest + 1 + _MOST_SKIPPED):
+        if session.claim_log(server, epoch, writer) == writer:
+            return epoch
+    raise Refused(f"the {_MOST_SKIPPED} epochs behind {newest} of {server} are others' already")
+
+
+def taken(ctx: Context, destination: ShipDestination, epoch: int) -> Taken:
+    """The error where another archives the epoch."""
+    return Taken(
+        f"the log archive of {ctx.instance} at {destination.adapter.address} is another host's (epoch "
+        f"{epoch}), which may still write to it: when that host is gone, or should not archive there, "
+        f"{command_line('zbackup', 'archive', ctx.instance, '--take-over')} begins a new epoch for this one"
+    )
+
+
+def append_all(
+    session: Archiving,
+    follower: LogFollower,
+    plan: ArchivePlan,
+    inventory: ArchiveInventory,
+    appended: Callable[[ArchiveInventory, Chunk], None],
+) -> ArchiveInventory:
+    """Append what is planned; `appended` hears of each append, when it is durable, and may raise to stop.
+
+    Return what is there then. Raise what the session and the follower raise: what was appended stays.
+    """
+    for append in plan.appends:
+        inventory, chunk = _append(session, follower, append, inventory)
+        appended(inventory, chunk)
+    return inventory
+
+
+def _append(
+    session: Archiving, follower: LogFollower, append: Append, inventory: ArchiveInventory
+) -> tuple[ArchiveInventory, Chunk]:
+    source = append.source
+    data, tail = follower.read(source, append.begin, append.end)
+    chunk = Chunk(
+        begin=append.begin,
+        end=append.end,
+        sha256=hashlib.sha256(data).hexdigest(),
+        tail=tail,
+        read=source.read,
+        complete_to=append.complete_to,
+        closed=append.closed,
+    )
+    stored = session.append_log(append.file, chunk, data)
+    return inventory.with_append(append.file, chunk, stored), chunk
+
 
 SUBJECT_S = 60.0
 """Seconds for which what is known of the instance's backups is believed."""

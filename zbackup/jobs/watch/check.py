@@ -18,22 +18,72 @@ from zbackup.jobs.drills.drill import DrillReport, drill_here
 from zbackup.jobs.drills.verdicts import drilled
 from zbackup.jobs.ship.ship import ready
 from zbackup.jobs.ship.stale_holds import find_stale
-from zbackup.jobs.watch.doctor import examine
+from zbackup.jobs.watch.status import written_by_dataset
 from zbackup.jobs.watch.window import inspect as inspect_window
-from zbackup.model.errors import ConfigError, Refused, ZbackupError
+from zbackup.model.errors import CommandFailed, ConfigError, Refused, ZbackupError
 from zbackup.model.finding import Finding, Health, worst
 from zbackup.model.server import ServerFacts
 from zbackup.plan.checked_tables import checked
+from zbackup.plan.health import doctor, doctor_mongodb
 from zbackup.plan.health.advice_on_arrangements import Expected, advice_on_arrangements
 from zbackup.plan.health.bucket_keys import of_keys
+from zbackup.plan.health.doctor import shared_with_connections
 from zbackup.plan.health.drill_health import NO_DRILL, DrillFacts, described_drill, of_drills
 from zbackup.plan.health.health import damaged_log, gap_in_window, log_times, no_log_behind
 from zbackup.plan.health.keys_not_loaded import not_loaded
 from zbackup.plan.health.placement import needed_datasets, require_one_snapshot_covers
+from zbackup.plan.health.pool_space import of_space
 from zbackup.plan.health.promoted import promoted_clones
 from zbackup.plan.health.unfinished_clones import of_leftovers, of_those_down
 from zbackup.plan.health.unreadable import unreadable_clones
+from zbackup.plan.recovery.window import usable_bases
+from zbackup.proc.run import run
 from zbackup.zfs.facts import ZfsFacts
+
+ASK_CLOCK = ("timedatectl", "show", "--property=NTPSynchronized", "--value")
+ASK_LIMIT_S = 10.0
+NET = Path("/proc/sys/net/ipv4")
+
+
+def examine(ctx: Context, catalog: Catalog, server: ServerFacts | None, expected: Expected) -> list[Finding]:
+    """List what could be better, and what will hurt one day. Raise CommandFailed when ZFS cannot be asked."""
+    zfs = ZfsFacts(ctx.zfs.runner)
+    newest = max(usable_bases(catalog.backups), key=lambda b: b.createtxg, default=None)
+    facts = doctor.DoctorFacts(
+        tuning=server.tuning if server else None,
+        datasets=catalog.datasets,
+        settings=zfs.settings([d.name for d in catalog.datasets]),
+        every=expected.snapshot_every,
+        arc_limit=zfs.arc_limit(),
+        clock_synchronised=clock_synchronised(),
+        held_ms=newest.record.lock_held_ms if newest else None,
+        ceiling_s=expected.lock_ceiling,
+    )
+    rates = written_by_dataset(catalog.backups, ctx.clock.now())
+    oplog = doctor_mongodb.examine(
+        server.oplog if server else None, expected.snapshot_every, facts.datasets, facts.settings
+    )
+    ports = shared_with_connections(
+        ctx.cloning.ports, _kernel_says("ip_local_port_range"), _kernel_says("ip_local_reserved_ports")
+    )
+    space = of_space(zfs.pool(catalog.datasets[0].pool), rates, facts.settings)
+    return [*doctor.examine(facts), *oplog, *ports, *space]
+
+
+def clock_synchronised() -> bool | None:
+    """What systemd says of the clock; None where it is not asked."""
+    try:
+        return run(ASK_CLOCK, mutates=False, timeout=ASK_LIMIT_S).strip() == "yes"
+    except CommandFailed:
+        return None
+
+
+def _kernel_says(setting: str) -> str:
+    try:
+        return (NET / setting).read_text()
+    except OSError:
+        return ""
+
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from zbackup.engines.mongodb.archive.follow import MongoLogFollower
 from zbackup.engines.mongodb.optime import OpTime
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server.connection import Connection, ConnectionLost
-from zbackup.jobs.archive.append import append_all
+from zbackup.jobs.archive.archive import append_all
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, LogFileId, server_key
 from zbackup.model.backup import BackupFiles
 from zbackup.model.oplog_position import OplogPosition

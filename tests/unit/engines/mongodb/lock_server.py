@@ -16,9 +16,9 @@ from bson import Timestamp
 from tests.unit.engines.clock import Clock, Timer
 from tests.unit.engines.watchdog import Killed, Watchdog, in_memory
 from zbackup.engines.marker_file import MarkerFile
-from zbackup.engines.mongodb.lock import heal as healing
-from zbackup.engines.mongodb.lock import lock, long_operations, release, watchdog
-from zbackup.engines.mongodb.lock.heal import marker_file
+from zbackup.engines.mongodb.lock import lock, release, watchdog
+from zbackup.engines.mongodb.lock import lock as healing
+from zbackup.engines.mongodb.lock.lock import marker_file
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server.connection import CommandRefused, ConnectionLost, NotAnswered
 
@@ -231,7 +231,7 @@ def serving(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callabl
         note = marker_file(tmp_path / f"run{len(made)}" / "shop.locked")
         server = Mongod(note=note, **like)
         made.append(server)
-        for module in lock, long_operations, release:
+        for module in lock, lock, release:
             monkeypatch.setattr(module, "time", server.clock)
         for module in lock, healing:
             monkeypatch.setattr(module, "connect", lambda _: server.connect(ours=True))

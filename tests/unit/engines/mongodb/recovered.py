@@ -11,7 +11,7 @@ from bson.timestamp import Timestamp
 from tests.unit.engines.mongodb.applying import Disk, Mongod
 from tests.unit.engines.mongodb.archived_set import FIRST, NOON, RECORD, entry, optime
 from zbackup.config.recovery import RecoverySettings as RecoveryTable
-from zbackup.engines.mongodb.recovery import handing_over
+from zbackup.engines.mongodb.recovery import recover
 from zbackup.engines.mongodb.recovery.recover import MongoRecovery
 from zbackup.model.log import ClusterTime
 from zbackup.model.progress import Silent
@@ -71,7 +71,7 @@ class Story:
         self.options: dict[str, Any] = {}
         self.recovery = MongoRecovery(table=RecoveryTable(workers=1))
         monkeypatch.setattr(MongoRecovery, "server_on", self._server)
-        monkeypatch.setattr(handing_over, "make_replica_set", lambda *made: self.sets.append(made))
+        monkeypatch.setattr(recover, "make_replica_set", lambda *made: self.sets.append(made))
 
     def record(self, number: int, **changes: Any) -> Record:
         """A backup under a lock, whose oplog ends with that entry."""

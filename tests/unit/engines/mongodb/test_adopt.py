@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.engines.mongodb.recovered import SERVING, Story, ts
-from zbackup.engines.mongodb.recovery import adopt as module
+from zbackup.engines.mongodb.recovery import recover as module
 from zbackup.model.cloning import Adoption, Login, PrivateServer
 from zbackup.model.errors import Refused, VerificationFailed
 

@@ -17,8 +17,8 @@ from tests.unit.engines.mongodb.archived_set import (
     place_of,
 )
 from tests.unit.examples import examples
-from zbackup.engines.mongodb.archive import files as in_files
 from zbackup.engines.mongodb.archive import follow
+from zbackup.engines.mongodb.archive import follow as in_files
 from zbackup.engines.mongodb.oplog.stored import documents
 from zbackup.engines.mongodb.server.connection import ConnectionLost
 from zbackup.model.archive import ArchivedFile

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.engines.mongodb.archived_set import FIRST, NOON, RECORD, Archive, Member, entry
-from zbackup.engines.mongodb.archive import files as in_files
+from zbackup.engines.mongodb.archive import follow as in_files
 from zbackup.engines.mongodb.oplog.archived import ArchivedOplog, archived_oplog, put_in
 from zbackup.engines.mongodb.oplog.stored import documents, in_order, stored_entry
 from zbackup.model.added_log import AddedFile, NotContinued

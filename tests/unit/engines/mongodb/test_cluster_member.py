@@ -12,7 +12,7 @@ from tests.unit.engines.mongodb.applying import place
 from tests.unit.engines.mongodb.archived_set import FIRST
 from tests.unit.engines.mongodb.recovered import Story, at, cluster_time, ts, until, written
 from zbackup.engines.mongodb.oplog.archived import put_in
-from zbackup.engines.mongodb.recovery import handing_over, recover
+from zbackup.engines.mongodb.recovery import recover
 from zbackup.engines.mongodb.recovery.added_oplog import reached_by
 from zbackup.model.added_log import AddedFile
 from zbackup.model.cluster import CONFIG, SHARD, Addresses, ClusterMembership, TooLate
@@ -136,7 +136,7 @@ def test_a_shard_waits_for_a_config_server_on_another_host_as_long_as_that_takes
     monkeypatch.setattr(recover, "rewrite", lambda *_: None)
     serving = Serving(port=2, replica_set="new", role=SHARD, host="db1", addresses=ADDRESSES)
     story.recover(WholeLog(at(20)), replace(serving, **changes))
-    assert story.server.patience == [handing_over.START_LIMIT_S if waits else 600.0]
+    assert story.server.patience == [recover.START_LIMIT_S if waits else 600.0]
     said = ("starting the shard", "which waits until the config server answers at cfg/127.0.0.1:1")
     assert (said in story.progress.phases) is waits
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from zbackup.engines.mongodb.clone.developer import exceeds
+from zbackup.engines.mongodb.clone.accounts import exceeds
 
 SHOP = {"db": "shop", "collection": ""}
 EVERYWHERE = {"db": "", "collection": ""}

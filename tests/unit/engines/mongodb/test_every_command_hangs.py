@@ -11,8 +11,7 @@ from tests.unit.engines.clock import Timer
 from tests.unit.engines.mongodb.lock_server import CONNECT, Mongod, serving
 from tests.unit.engines.watchdog import Killed
 from zbackup.config.lock import Lock
-from zbackup.engines.mongodb.lock.heal import heal
-from zbackup.engines.mongodb.lock.lock import locked
+from zbackup.engines.mongodb.lock.lock import heal, locked
 from zbackup.model.errors import DatabaseError, LockNotTaken
 from zbackup.model.record import LockKind
 

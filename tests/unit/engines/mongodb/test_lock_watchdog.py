@@ -8,7 +8,7 @@ from tests.unit.engines.clock import Timer
 from tests.unit.engines.mongodb.lock_server import CONNECT, Mongod, serving
 from tests.unit.engines.mongodb.test_lock import held_once, holding, in_order, number_of, transaction
 from tests.unit.engines.watchdog import Killed
-from zbackup.engines.mongodb.lock.heal import heal
+from zbackup.engines.mongodb.lock.lock import heal
 from zbackup.engines.mongodb.server.connection import ConnectionLost
 from zbackup.model.errors import DatabaseError
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from zbackup.engines.mongodb.lock.long_operations import long_transactions
+from zbackup.engines.mongodb.lock.lock import long_transactions
 from zbackup.engines.mongodb.optime import OplogEntry, OpTime
 from zbackup.engines.mongodb.server import assess, status
 from zbackup.engines.mongodb.server.connection import Connection

@@ -12,7 +12,7 @@ from bson.timestamp import Timestamp
 from tests.unit.engines.mongodb.archived_set import FIRST
 from tests.unit.engines.mongodb.recovered import Story
 from tests.unit.engines.mongodb.test_oplog_parts import entry
-from zbackup.engines.mongodb.oplog.operations import operations
+from zbackup.engines.mongodb.oplog.search_by_filter import operations
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.recovery.log_search import MongoLogSearch
 from zbackup.model.errors import DatabaseError, NotRecoverable, Refused

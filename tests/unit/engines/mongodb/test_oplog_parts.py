@@ -9,7 +9,7 @@ import bson
 import pytest
 from bson.timestamp import Timestamp
 
-from zbackup.engines.mongodb.clone.error_log_tail import error_log_tail, stable_checkpoint
+from zbackup.engines.mongodb.clone.clone_server import error_log_tail, stable_checkpoint
 from zbackup.engines.mongodb.oplog import append, continuation, oplog
 from zbackup.engines.mongodb.oplog.find_stop import StopPoint, drift, shortfall
 from zbackup.engines.mongodb.oplog.oplog import Oplog

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 from bson.binary import Binary
 
-from zbackup.engines.mongodb.recovery.sight import look
+from zbackup.engines.mongodb.recovery.recover import look
 from zbackup.engines.mongodb.server.connection import Connection
 from zbackup.model.proof import ProofSubject, Sight
 from zbackup.model.table_name import TableName

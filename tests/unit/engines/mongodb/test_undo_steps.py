@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.unit.examples import examples
 from zbackup.features.undo.mongodb.images import DocumentStep, steps
-from zbackup.features.undo.mongodb.put_back import command, judge, portions, statement
+from zbackup.features.undo.mongodb.session import command, judge, portions, statement
 from zbackup.model.table_name import TableName
 
 DOCS = TableName("shop", "docs")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
-from zbackup.engines.mongodb.recovery.validate import validate_collections
+from zbackup.engines.mongodb.recovery.recover import validate_collections
 from zbackup.engines.mongodb.server.connection import Connection
 from zbackup.model.progress import Silent
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.unit.samples import PLAIN
 from zbackup.config.tls import Tls
-from zbackup.engines.mongodb.lock.heal import marker_file
+from zbackup.engines.mongodb.lock.lock import marker_file
 from zbackup.engines.mongodb.lock.watchdog_message import WatchOrder
 from zbackup.engines.mongodb.optime import OpTime, recorded_optime
 from zbackup.engines.mongodb.options import ConnectOptions

@@ -13,7 +13,7 @@ import pymysql
 from tests.unit.engines.mysql.applying import Applying
 from zbackup.engines.mysql.binlog import events
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.recovery import source_protocol
+from zbackup.engines.mysql.recovery import replication_source
 
 _ARTIFICIAL = 0x20
 _SETTING = re.compile(r"(MASTER_\w+) = (?:'([^']*)'|(\w+))")
@@ -69,9 +69,10 @@ class ApplyingMariaDB(Applying):
             read_timeout=60,
         ) as client:
             asked = (
-                struct.pack("<IHI", begin.offset, source_protocol.WITH_ANNOTATIONS, 9) + begin.file.encode()
+                struct.pack("<IHI", begin.offset, replication_source.WITH_ANNOTATIONS, 9)
+                + begin.file.encode()
             )
-            client._execute_command(source_protocol.BINLOG_DUMP, asked)  # type: ignore[attr-defined]
+            client._execute_command(replication_source.BINLOG_DUMP, asked)  # type: ignore[attr-defined]
             self._apply_sent(self._sent(client), until)
 
     @staticmethod

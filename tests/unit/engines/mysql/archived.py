@@ -18,7 +18,7 @@ from zbackup.engines.mysql.binlog.events import (
     PREVIOUS_GTIDS,
 )
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.jobs.archive.append import append_all
+from zbackup.jobs.archive.archive import append_all
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, LogFileId
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import Taken

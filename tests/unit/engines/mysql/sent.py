@@ -19,8 +19,7 @@ from zbackup.engines.mysql.binlog.events import (
     START_ENCRYPTION,
 )
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.plain_log.plain_log import PLAIN_LOG, PlainLog
-from zbackup.engines.mysql.plain_log.sent_log import NoSuchPosition
+from zbackup.engines.mysql.plain_log.plain_log import PLAIN_LOG, NoSuchPosition, PlainLog
 from zbackup.model.backup import BackupFiles
 from zbackup.model.relocation import Relocation
 

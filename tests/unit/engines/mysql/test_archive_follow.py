@@ -29,7 +29,7 @@ from zbackup.engines.mysql.archive.follow import MysqlLogFollower
 from zbackup.engines.mysql.binlog.errors import BinlogDamaged, BinlogEncrypted
 from zbackup.engines.mysql.binlog.events import START_ENCRYPTION
 from zbackup.engines.mysql.binlog.reader import opened, opened_live
-from zbackup.jobs.archive.append import append_all
+from zbackup.jobs.archive.archive import append_all
 from zbackup.model.archive import MOST_EPOCH
 from zbackup.model.errors import Refused, Taken, VerificationFailed
 from zbackup.plan.archive import plan_archive

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from zbackup.engines.mysql.server.directories import data_paths, system_files
+from zbackup.engines.mysql.server.inspect import data_paths, system_files
 
 
 def test_every_place_once_and_without_links(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from zbackup.engines.mysql.clone.error_log_tail import error_log_tail
+from zbackup.engines.mysql.clone.clone_server import error_log_tail
 
 MARIADB = """\
 2026-11-22  1:01:40 0 [Note] Starting MariaDB 10.11.18-MariaDB source revision x as process 77

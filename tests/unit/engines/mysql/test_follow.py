@@ -10,8 +10,8 @@ import pytest
 
 from tests.unit.engines.mysql.test_recovery_of_files import Log, record
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.recovery import replicate
-from zbackup.engines.mysql.recovery.replicate import follow, statements
+from zbackup.engines.mysql.recovery import adopt
+from zbackup.engines.mysql.recovery.adopt import follow, statements
 from zbackup.model.cloning import SourceServer
 from zbackup.model.errors import DatabaseError
 from zbackup.model.recovery import RecoveryFiles
@@ -78,8 +78,8 @@ def cloned(tmp_path: Path) -> RecoveryFiles:
 
 def following(flavor: str, files: RecoveryFiles, replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(0, 10_000, 7))
-    monkeypatch.setattr(replicate.time, "monotonic", lambda: float(next(clock)))
-    monkeypatch.setattr(replicate.time, "sleep", lambda _: None)
+    monkeypatch.setattr(adopt.time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(adopt.time, "sleep", lambda _: None)
     server = SimpleNamespace(files=files, flavor=flavor)
     follow(cast(Any, SimpleNamespace(server=server, connection=replica)), SOURCE)
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.unit.engines.mysql.recovered import Story
 from zbackup.engines.mysql.clone.program import DIRECTORIES
-from zbackup.engines.mysql.recovery import images as module
-from zbackup.engines.mysql.recovery.images import images, of_rows
+from zbackup.engines.mysql.recovery import log_search as module
+from zbackup.engines.mysql.recovery.log_search import images, of_rows
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import NotRecoverable
 from zbackup.model.recovery import RecoveryFiles

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from zbackup.engines.mysql.recovery import replay_remarks
+from zbackup.engines.mysql.recovery import recover
 from zbackup.engines.mysql.server.connection import StatementFailed
 from zbackup.model.errors import DatabaseError
 
@@ -40,7 +40,7 @@ class Server:
         self.notes.append(text)
 
     def tell(self, flavor: str, of_base: dict[str, str] | None) -> "Server":
-        replay_remarks.tell(self, flavor, self, of_base)  # type: ignore[arg-type]
+        recover.tell(self, flavor, self, of_base)  # type: ignore[arg-type]
         return self
 
 

@@ -9,8 +9,8 @@ from tests.unit.engines.binlog.builder import Builder
 from tests.unit.samples import PLAIN
 from zbackup.engines.mysql.binlog.errors import DifferentLog
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT
-from zbackup.engines.mysql.recovery import live_end
-from zbackup.engines.mysql.recovery.live_end import damage
+from zbackup.engines.mysql.recovery import log_reader
+from zbackup.engines.mysql.recovery.log_reader import damage
 from zbackup.model.backup import BackupFiles
 from zbackup.model.relocation import Relocation
 
@@ -57,7 +57,7 @@ def test_an_end_that_is_being_written(
 ) -> None:
     file = tmp_path / "live" / "binlog.000001"
     file.write_bytes(file.read_bytes() + TORN)
-    monkeypatch.setattr(live_end.time, "sleep", lambda _: file.write_bytes(file.read_bytes() + b"more"))
+    monkeypatch.setattr(log_reader.time, "sleep", lambda _: file.write_bytes(file.read_bytes() + b"more"))
     assert damage(newest, live(tmp_path)) == ()
 
 
@@ -130,7 +130,7 @@ def test_who_asks_for_nothing_special_gets_the_newest_and_more_while_it_is_cheap
     with_second(tmp_path)
     newer = tmp_path / "live" / "binlog.000002"
     newer.write_bytes(newer.read_bytes() + TORN)
-    monkeypatch.setattr(live_end, "MOST_READ", 1)
+    monkeypatch.setattr(log_reader, "MOST_READ", 1)
     unread, torn = damage(newest, live(tmp_path), 0)
     assert torn.torn and unread.what == "only the files after binlog.000001 were read, for it is large"
 

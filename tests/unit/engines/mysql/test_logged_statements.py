@@ -4,7 +4,7 @@ import pytest
 
 from zbackup.engines.mysql.binlog.contents import Contents
 from zbackup.engines.mysql.binlog.query_status import QueryStatus
-from zbackup.engines.mysql.recovery.logged_statements import LoggedStatements
+from zbackup.engines.mysql.recovery.recover import LoggedStatements
 
 
 def heard(text: str, codec: str = "") -> LoggedStatements:

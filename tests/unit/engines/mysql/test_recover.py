@@ -9,7 +9,7 @@ import pytest
 from tests.unit.engines.mysql.recovered import SERVING, Flavor, Story, until
 from zbackup.engines.mysql.binlog.events import IGNORABLE
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.recovery import next_transaction, replay_mysql, replay_remarks
+from zbackup.engines.mysql.recovery import recover, replay_mysql
 from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed
 from zbackup.model.proof import NEXT, ProofSubject, Sight
 
@@ -174,10 +174,10 @@ def test_events_that_an_applier_has_disabled_are_told(story: Story) -> None:
     (note,) = story.progress.notes
     assert note.startswith("events disabled as on a replica") and note.endswith("shop.e19 and 2 more")
     story.progress.notes.clear()
-    replay_remarks.tell(story.server, story.flavor, story.progress)
+    recover.tell(story.server, story.flavor, story.progress)
     story.server.events.pop()
     story.server.events.pop()
-    replay_remarks.tell(story.server, story.flavor, story.progress)
+    recover.tell(story.server, story.flavor, story.progress)
     assert story.progress.notes == [note, note.removesuffix(" and 2 more")]
 
 
@@ -299,8 +299,8 @@ def test_one_transaction_more_is_applied_to_a_clone_of_it(
 
 
 def test_a_transaction_that_is_too_large_is_not_kept(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(next_transaction, "LARGEST", 10)
+    monkeypatch.setattr(recover, "LARGEST", 10)
     recovered = story.recover(until(45), proves=ProofSubject())
     assert recovered.first_skipped and not (story.base.home / NEXT).exists()
     with pytest.raises(Refused, match="the transaction is larger than"):
-        next_transaction.taken_out(recovered.first_skipped, story.base.home)
+        recover.taken_out(recovered.first_skipped, story.base.home)

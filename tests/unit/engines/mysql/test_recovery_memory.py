@@ -2,8 +2,8 @@
 
 import pytest
 
-from zbackup.engines.mysql.clone import recovery_memory, settling
-from zbackup.engines.mysql.clone.recovery_memory import for_crash_recovery
+from zbackup.engines.mysql.clone import clone_server, settling
+from zbackup.engines.mysql.clone.clone_server import for_crash_recovery
 
 MIB = 1 << 20
 LOG = {"innodb_log_file_size": str(256 * MIB)}
@@ -31,7 +31,7 @@ def test_a_server_that_recovers_has_room_for_its_redo_log(
     free: int | None,
     wanted: int,
 ) -> None:
-    monkeypatch.setattr(recovery_memory, "available", lambda: None if free is None else free * MIB)
+    monkeypatch.setattr(clone_server, "available", lambda: None if free is None else free * MIB)
     assert for_crash_recovery(memory * MIB, flavor, recorded) == wanted * MIB
 
 

@@ -16,7 +16,7 @@ import pytest
 from tests.unit.engines.binlog.builder import Builder
 from zbackup.engines.mysql.binlog import events
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.recovery import log_events, replication_source, source_protocol
+from zbackup.engines.mysql.recovery import log_events, replication_source
 from zbackup.engines.mysql.recovery.replay import Applier, LogRange
 from zbackup.engines.mysql.recovery.replay_mariadb import _with_source
 from zbackup.model.errors import DatabaseError, NotRecoverable
@@ -104,15 +104,15 @@ def test_a_replica_gets_the_range_and_one_event_behind_it(logs: tuple[LogRange, 
     begin, end = first.written[0].end, second.written[1].end
     wanted = bytes(first.data[begin:]) + bytes(second.data[4:end])
     with source(span) as made, connected(made) as client:
-        asked = struct.pack("<IHI", begin, source_protocol.WITH_ANNOTATIONS, 9) + b"binlog.000001"
-        client._execute_command(source_protocol.BINLOG_DUMP, asked)
+        asked = struct.pack("<IHI", begin, replication_source.WITH_ANNOTATIONS, 9) + b"binlog.000001"
+        client._execute_command(replication_source.BINLOG_DUMP, asked)
         got = [client._read_packet().get_all_data()]
         while b"".join(each[1:] for each in got if real(each[1:]))[: len(wanted)] != wanted:
             got.append(client._read_packet().get_all_data())
             assert len(got) < 100
         behind = client._read_packet().get_all_data()[1:]
         # What the applier waits for then does not come.
-        client._execute_command(source_protocol.PING, b"")
+        client._execute_command(replication_source.PING, b"")
         client._read_packet()
         assert made.given and _with_source(APPLIER, made).idle
         assert kind(behind) == events.MARIADB_GTID and second.data[end:].startswith(behind)
@@ -131,7 +131,7 @@ def real(event: bytes) -> bool:
 @pytest.mark.parametrize("name", [b"../etc/passwd", b"other.000002", b""])
 def test_what_is_not_to_be_read_is_not_given(logs: tuple[LogRange, list[Builder]], name: bytes) -> None:
     with source(logs[0]) as made, connected(made) as client:
-        client._execute_command(source_protocol.BINLOG_DUMP, struct.pack("<IHI", 4, 0, 9) + name)
+        client._execute_command(replication_source.BINLOG_DUMP, struct.pack("<IHI", 4, 0, 9) + name)
         with pytest.raises(pymysql.err.OperationalError):
             client._read_packet()
     assert name.decode() in made.failures[0]
@@ -146,19 +146,19 @@ def test_who_calls_again_in_a_later_file_gets_nothing_of_what_it_has(
     assert b"".join(got[2:]).startswith(second.data[behind : second.written[1].end])
 
 
-@pytest.mark.parametrize("command", [b"", bytes([source_protocol.QUIT])])
+@pytest.mark.parametrize("command", [b"", bytes([replication_source.QUIT])])
 def test_who_has_nothing_more_to_say_is_gone_and_the_replay_goes_on(
     logs: tuple[LogRange, list[Builder]], command: bytes
 ) -> None:
     with source(logs[0]) as made, connected(made) as client:
-        client._sock.sendall(source_protocol.packet(0, command))
+        client._sock.sendall(replication_source.packet(0, command))
         assert client._sock.recv(1) == b""
         assert connected(made).open
     assert not made.failures
 
 
 def test_what_is_no_query_is_not_answered_as_one() -> None:
-    (said,) = source_protocol.answers(b"\x02SET names", KNOWN)
+    (said,) = replication_source.answers(b"\x02SET names", KNOWN)
     assert said.startswith(b"\xff") and said.endswith(b"unknown command")
 
 
@@ -245,23 +245,25 @@ def test_a_file_of_something_else_is_no_log(tmp_path: Path) -> None:
 
 
 def test_a_long_message_is_several_packets() -> None:
-    long = source_protocol.LONGEST
-    parts = source_protocol.packet(255, bytes(long + 5))
+    long = replication_source.LONGEST
+    parts = replication_source.packet(255, bytes(long + 5))
     assert parts[:4] == b"\xff\xff\xff\xff" and len(parts) == long + 5 + 8
     assert parts[4 + long :][:4] == b"\x05\0\0\0"
-    assert source_protocol.packet(0, bytes(long))[4 + long :] == b"\0\0\0\x01"
+    assert replication_source.packet(0, bytes(long))[4 + long :] == b"\0\0\0\x01"
 
 
 def test_who_sends_more_than_a_replica_has_to_say_is_not_listened_to() -> None:
     with pytest.raises(DatabaseError):
-        list(source_protocol.messages(iter([struct.pack("<I", 1 << 20), b"x"])))
-    pieces = [bytes([each]) for each in source_protocol.packet(3, b"ab") + source_protocol.packet(4, b"")]
-    assert list(source_protocol.messages(iter(pieces))) == [(3, b"ab"), (4, b"")]
+        list(replication_source.messages(iter([struct.pack("<I", 1 << 20), b"x"])))
+    pieces = [
+        bytes([each]) for each in replication_source.packet(3, b"ab") + replication_source.packet(4, b"")
+    ]
+    assert list(replication_source.messages(iter(pieces))) == [(3, b"ab"), (4, b"")]
 
 
 def test_a_request_that_is_cut_short_is_refused() -> None:
     with pytest.raises(DatabaseError):
-        source_protocol.asked_for(b"\x12\0\0")
+        replication_source.asked_for(b"\x12\0\0")
 
 
 def test_a_log_that_cannot_be_read_ends_the_replay(logs: tuple[LogRange, list[Builder]]) -> None:
@@ -269,7 +271,9 @@ def test_a_log_that_cannot_be_read_ends_the_replay(logs: tuple[LogRange, list[Bu
     span, _ = logs
     span.files[1].unlink()
     with source(span) as made, connected(made) as client:
-        client._execute_command(source_protocol.BINLOG_DUMP, struct.pack("<IHI", 4, 0, 9) + b"binlog.000001")
+        client._execute_command(
+            replication_source.BINLOG_DUMP, struct.pack("<IHI", 4, 0, 9) + b"binlog.000001"
+        )
         with pytest.raises(pymysql.err.OperationalError):
             while True:
                 client._read_packet()
@@ -284,13 +288,15 @@ def test_whatever_goes_wrong_ends_the_replay(
 
     monkeypatch.setattr(replication_source, "events", broken)
     with source(logs[0]) as made, connected(made) as client:
-        client._execute_command(source_protocol.BINLOG_DUMP, struct.pack("<IHI", 4, 0, 9) + b"binlog.000001")
+        client._execute_command(
+            replication_source.BINLOG_DUMP, struct.pack("<IHI", 4, 0, 9) + b"binlog.000001"
+        )
         with pytest.raises(pymysql.err.OperationalError):
             client._read_packet()
     assert made.failures == ["MemoryError()"]
 
 
-@pytest.mark.parametrize("length", [1 << 18, source_protocol.LONGEST, source_protocol.LONGEST + 9])
+@pytest.mark.parametrize("length", [1 << 18, replication_source.LONGEST, replication_source.LONGEST + 9])
 def test_a_row_of_many_mebibytes_is_given_whole(tmp_path: Path, length: int) -> None:
     path = tmp_path / "binlog.000001"
     log = Builder(mariadb=True)
@@ -300,8 +306,8 @@ def test_a_row_of_many_mebibytes_is_given_whole(tmp_path: Path, length: int) -> 
     begin, stop = LogPosition.of(path.name, 4), LogPosition.of(path.name, log.written[0].end)
     span = LogRange(files=(path,), start=begin, stop=stop, ends_file=True)
     with source(span) as made, connected(made) as client:
-        asked = struct.pack("<IHI", 4, source_protocol.WITH_ANNOTATIONS, 9) + b"binlog.000001"
-        client._execute_command(source_protocol.BINLOG_DUMP, asked)
+        asked = struct.pack("<IHI", 4, replication_source.WITH_ANNOTATIONS, 9) + b"binlog.000001"
+        client._execute_command(replication_source.BINLOG_DUMP, asked)
         got = bytes(20)
         while kind(got[1:]) != events.ANNOTATE_ROWS:
             got = client._read_packet().get_all_data()

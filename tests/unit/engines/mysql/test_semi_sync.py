@@ -2,7 +2,7 @@
 
 import pytest
 
-from zbackup.engines.mysql.server.semi_sync import semi_sync_warnings
+from zbackup.engines.mysql.server.assess import semi_sync_warnings
 
 MYSQL = {
     "rpl_semi_sync_source_enabled": "ON",

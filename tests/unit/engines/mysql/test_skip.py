@@ -7,8 +7,8 @@ import pytest
 from tests.unit.samples import at
 from zbackup.engines.mysql.binlog.find_stop import StopPoint
 from zbackup.engines.mysql.binlog.position import LogPosition
+from zbackup.engines.mysql.recovery.recover import Hole
 from zbackup.engines.mysql.recovery.replay import LogRange
-from zbackup.engines.mysql.recovery.skip import Hole
 from zbackup.model.errors import Refused, VerificationFailed
 from zbackup.model.log import Transaction
 

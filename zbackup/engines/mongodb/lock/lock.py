@@ -14,10 +14,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
+from typing import Any
 
 from zbackup.config.lock import Lock
 from zbackup.engines.marker_file import MarkerFile
-from zbackup.engines.mongodb.lock.long_operations import settle_long_operations
 from zbackup.engines.mongodb.lock.release import release
 from zbackup.engines.mongodb.lock.watchdog_message import ASKING, LOCKED, WatchOrder
 from zbackup.engines.mongodb.optime import OplogEntry
@@ -37,6 +38,95 @@ from zbackup.model.errors import CommandFailed, DatabaseError, LockNotTaken
 from zbackup.model.event_log import log
 from zbackup.model.record import LockKind
 from zbackup.proc.guardian import Guardian, start_guardian
+
+
+def marker_file(path: Path) -> MarkerFile[str]:
+    """Return the file that is there while the server may be locked by us."""
+    return MarkerFile(
+        path, "still", str, "delete it when the server is not locked (db.currentOp().fsyncLock)"
+    )
+
+
+def heal(options: ConnectOptions, note: MarkerFile[str]) -> None:
+    """Release the lock that a killed run left, if it is still there and is certainly ours.
+
+    Raise DatabaseError, with what to do, when there is a lock whose owner cannot be told.
+    """
+    still = note.read()
+    if still is None:
+        return
+    try:
+        connection = connect(options)
+    except DatabaseError as failure:
+        log.warning("lock.not_inspected", note=str(note.path), reason=str(failure))
+        return
+    with connection:
+        if is_locked(connection):
+            _require_ours(connection, note, still)
+            release(connection)
+            log.warning("lock.released_after_killed_run")
+    note.remove()
+
+
+def _require_ours(connection: Connection, note: MarkerFile[str], still: str) -> None:
+    if stillness(connection) != still:
+        raise DatabaseError(
+            f"{connection.where} is locked (fsyncLock), and {note.path} says that a killed zbackup may have "
+            f"done that, but another program may have as well: if no other backup runs, db.fsyncUnlock(), "
+            f"and delete the note"
+        )
+
+
+POLL_S = 0.2
+WRITES = ("w", "W")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction that keeps the server's lock: whose it is, and for how long it has been open."""
+
+    client: str
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.client}, open for {self.seconds:.1f} s"
+
+
+def settle_long_operations(connection: Connection, limits: Lock) -> None:
+    """Return when no writing transaction has been open for `long_query`. Raise LockNotTaken if one is."""
+    deadline = time.monotonic() + limits.wait
+    while found := long_transactions(connection, limits.long_query):
+        listed = "; ".join(map(str, found))
+        if limits.on_long_query == "abort":
+            raise LockNotTaken(f"transactions that would make everybody wait for the lock are open: {listed}")
+        if time.monotonic() > deadline:
+            raise LockNotTaken(
+                f"transactions did not end within {limits.wait:g} s, and everybody would wait for the lock "
+                f"behind them: {listed}"
+            )
+        log.info("lock.waits_for_transactions", transactions=listed)
+        time.sleep(POLL_S)
+
+
+def long_transactions(connection: Connection, seconds: float) -> list[OpenTransaction]:
+    """The transactions that have written and are open for at least `seconds`."""
+    found = operations(connection, {"transaction": {"$exists": True}})["inprog"]
+    open_now = [_open(operation) for operation in found if _keeps_lock(operation)]
+    return [transaction for transaction in open_now if transaction.seconds >= seconds]
+
+
+def _keeps_lock(operation: Mapping[str, Any]) -> bool:
+    return operation.get("locks", {}).get("Global") in WRITES
+
+
+def _open(operation: Mapping[str, Any]) -> OpenTransaction:
+    users = ", ".join(str(user.get("user")) for user in operation.get("effectiveUsers", []))
+    where = str(operation.get("client") or operation.get("appName") or "a client")
+    return OpenTransaction(
+        client=f"{users or 'somebody'} at {where}",
+        seconds=float(operation["transaction"].get("timeOpenMicros", 0)) / 1e6,
+    )
+
 
 WATCHDOG = "zbackup.engines.mongodb.lock.watchdog"
 

@@ -3,9 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from zbackup.engines.mongodb.oplog.operations import live_operations, operations
 from zbackup.engines.mongodb.oplog.oplog import ServerOplog
-from zbackup.engines.mongodb.oplog.search_by_filter import Pending, live_history, search
+from zbackup.engines.mongodb.oplog.search_by_filter import (
+    Pending,
+    live_history,
+    live_operations,
+    operations,
+    search,
+)
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.recovery.added_oplog import archived_of, reaches_back
 from zbackup.engines.mongodb.recovery.recover import MongoRecovery

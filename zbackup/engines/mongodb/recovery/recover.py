@@ -3,28 +3,36 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from bson.timestamp import Timestamp
 
 from zbackup.config.recovery import RecoverySettings as RecoveryTable
-from zbackup.engines.mongodb.clone.clone_server import CloneServer, Temporary, require_key, require_private
+from zbackup.engines.mongodb.clone.accounts import replace_accounts
+from zbackup.engines.mongodb.clone.clone_server import (
+    START_LIMIT_S,
+    CloneServer,
+    Temporary,
+    require_key,
+    require_private,
+)
 from zbackup.engines.mongodb.clone.cluster_metadata import membership, rewrite
+from zbackup.engines.mongodb.clone.identity import forget_replica_set, make_replica_set
 from zbackup.engines.mongodb.clone.program import find_program
-from zbackup.engines.mongodb.clone.server_options import OwnPaths
+from zbackup.engines.mongodb.clone.server_options import LOOPBACK, OwnPaths
 from zbackup.engines.mongodb.oplog import oplog
 from zbackup.engines.mongodb.oplog.append import add_commits, append
 from zbackup.engines.mongodb.oplog.continuation import Continuation, continuation
 from zbackup.engines.mongodb.oplog.find_stop import StopPoint, drift, find_stop, shortfall
-from zbackup.engines.mongodb.oplog.oplog import Oplog, ServerOplog
+from zbackup.engines.mongodb.oplog.oplog import Entry, Oplog, ServerOplog
 from zbackup.engines.mongodb.oplog.oplog_entry import transaction
 from zbackup.engines.mongodb.oplog.prepared import committed_behind
 from zbackup.engines.mongodb.optime import OpTime, recorded_optime
 from zbackup.engines.mongodb.recovery.added_oplog import add_oplog, archived_of, reached_by
-from zbackup.engines.mongodb.recovery.adopt import adopt
 from zbackup.engines.mongodb.recovery.as_it_is import (
     checkpoint,
     hand_over,
@@ -33,15 +41,14 @@ from zbackup.engines.mongodb.recovery.as_it_is import (
     require_replayed,
 )
 from zbackup.engines.mongodb.recovery.as_of import was_still
-from zbackup.engines.mongodb.recovery.handing_over import handed_over
-from zbackup.engines.mongodb.recovery.sight import look
-from zbackup.engines.mongodb.recovery.validate import validate_collections
+from zbackup.engines.mongodb.recovery.unfinished_indexes import drop_unfinished_indexes
 from zbackup.engines.mongodb.server.connection import Connection
+from zbackup.engines.mongodb.server.named_collections import BUCKETS, named_collections, uuid_bytes
 from zbackup.engines.owner import require_own_user
 from zbackup.model.added_log import AddedFile
 from zbackup.model.backup import BackupFiles
-from zbackup.model.cloning import Adoption
-from zbackup.model.cluster import TooLate, role_of
+from zbackup.model.cloning import Adoption, PrivateServer
+from zbackup.model.cluster import SHARD, TooLate, role_of
 from zbackup.model.command_line import command_line
 from zbackup.model.errors import NotRecoverable, Refused
 from zbackup.model.log import ClusterTime, LogSpan, Transaction
@@ -51,6 +58,143 @@ from zbackup.model.record import ARCHIVED, Record
 from zbackup.model.recovery import CheckedTables, Entrance, Recovered, RecoveryFiles, ReplayRange, Serving
 from zbackup.model.target import Stop, time_of
 from zbackup.proc.programs import require_elsewhere
+
+
+def adopt(server: CloneServer, adoption: Adoption, progress: Progress) -> None:
+    """See engines.base.Recovery.
+
+    A member's collections are on disk as of its last checkpoint, and newer only in its oplog. A plain start
+    would leave it at that; so it replays its own oplog first, up to where that has no holes, as it would
+    after a crash. Raise VerificationFailed where it did not.
+    """
+    server.make_room()
+    if "replica_set" in server.files.record.server and not adoption.recovered:
+        progress.phase("recovering", f"the end of {server.files.record.called}")
+        replay_own(server)
+    progress.phase("preparing the server")
+    with server.temporary("open") as opened:
+        connection = opened.connection
+        if not adoption.recovered:
+            with opened.progressing():
+                for index in drop_unfinished_indexes(connection):
+                    progress.note(f"the index {index} was still being built: it is not there")
+                forget_replica_set(connection)
+        if adoption.prepare:
+            progress.phase("masking", "on a socket that nobody else can reach")
+            login = opened.login
+            facts = {
+                "ZBACKUP_SOCKET": login.socket,
+                "ZBACKUP_USER": login.user,
+                "ZBACKUP_PASSWORD": login.password() if login.password else "",
+            }
+            adoption.prepare(PrivateServer(facts=facts, execute=_no_sql))
+        if adoption.login:
+            with opened.progressing():
+                replace_accounts(connection, adoption.login)
+        opened.shut_down()
+    progress.phase("starting the server")
+    server.serve(adoption.serving).close()
+
+
+def _no_sql(_: str) -> None:
+    raise Refused("mongodb knows no SQL: mask with a program")
+
+
+# A collection is read as a whole, with all of its indexes: the drill's own limit is what ends that.
+VALIDATE_LIMIT_S = 7 * 86_400.0
+
+# What is this server's alone, and no part of what is recovered.
+OWN = ("local",)
+
+
+def validate_collections(connection: Connection, progress: Progress) -> CheckedTables:
+    """`validate` of every collection of all databases but the server's own."""
+    found = [(d, c) for d in _databases(connection) if d not in OWN for c in _collections(connection, d)]
+    damaged = []
+    for number, (database, collection) in enumerate(found):
+        progress.advance(number, len(found), "collections")
+        said = connection.run(database, {"validate": collection}, limit_s=VALIDATE_LIMIT_S)
+        if why := complaint(said):
+            damaged.append(f"{database}.{collection}: {why}")
+    progress.advance(len(found), len(found), "collections")
+    return CheckedTables(tables=len(found), damaged=tuple(damaged))
+
+
+def complaint(said: dict[str, Any]) -> str:
+    """What `validate` found wrong with a collection; "" for nothing."""
+    if said.get("valid"):
+        return ""
+    return "; ".join(str(error) for error in said.get("errors", ())) or "it is not valid"
+
+
+def _databases(connection: Connection) -> list[str]:
+    said = connection.command({"listDatabases": 1, "nameOnly": True})
+    return [str(row["name"]) for row in said["databases"]]
+
+
+def _collections(connection: Connection, database: str) -> Iterator[str]:
+    wanted = {"listCollections": 1, "nameOnly": True, "filter": {"type": "collection"}}
+    cursor = connection.run(database, wanted)["cursor"]
+    yield from (str(row["name"]) for row in cursor["firstBatch"])
+    while cursor["id"]:
+        more = {"getMore": cursor["id"], "collection": "$cmd.listCollections"}
+        cursor = connection.run(database, more)["cursor"]
+        yield from (str(row["name"]) for row in cursor["nextBatch"])
+
+
+def look(connection: Connection, proves: ProofSubject, following: Entry | None) -> tuple[Sight, ...]:
+    """Return the sights before and, if the next entry shows it, after that entry."""
+    if proves.table is None:
+        return ()
+    database, taken = proves.table.schema, _taken(following)
+    found = named_collections(connection, proves.table)
+    if proves.kind == "truncate":
+        found = {name: uuid for name, uuid in found.items() if connection.find((database, name), {})}
+    there = {(name.removeprefix(BUCKETS), uuid.hex()) for name, uuid in found.items() if uuid}
+    before = Sight(tables=frozenset(there))
+    if not taken:
+        return (before,)
+    return before, Sight(tables=frozenset(each for each in there if each[1] != taken.hex()))
+
+
+def _taken(following: Entry | None) -> bytes:
+    """Return the UUID of the collection that an entry drops or empties; b"" if it has none."""
+    if following is None or following.get("op") != "c":
+        return b""
+    command = following["o"]
+    if "renameCollection" in command:
+        return uuid_bytes(command.get("dropTarget"))
+    return uuid_bytes(following.get("ui")) if {"drop", "emptycapped"} & set(command) else b""
+
+
+@contextmanager
+def handed_over(server: CloneServer, serving: Serving | None, progress: Progress) -> Iterator[Temporary]:
+    """A server for our own use while the body runs, and one of its users' afterwards, unless the body fails.
+
+    With None there is none at the end.
+    """
+    with server.temporary("open") as finished:
+        yield finished
+        finished.shut_down()
+    if serving:
+        _serve_first(server, serving, progress)
+
+
+def _serve_first(server: CloneServer, serving: Serving, progress: Progress) -> None:
+    """Start it for its users; a new replica set is made by its member itself, once it runs."""
+    if not serving.replica_set:
+        server.serve(serving).close()
+        return
+    shared = serving.addresses.key if serving.addresses else ""
+    if serving.host and serving.role == SHARD and serving.addresses:
+        where = serving.addresses.connection(serving.addresses.config)
+        progress.phase("starting the shard", f"which waits until the config server answers at {where}")
+        # Its host may take hours longer than this one.
+        server = replace(server, stall=START_LIMIT_S)
+    login = server.by_key(shared) if server.asks_for_login else server.by_socket
+    server.serve(serving).close()
+    make_replica_set(login, serving.replica_set, f"{serving.host or LOOPBACK}:{serving.port}")
+
 
 MOST_WORKERS = 8
 """More appliers gain nothing on one replayed log, and each has its own memory."""

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from datetime import UTC
 from types import TracebackType
 from typing import Any, cast
+from urllib.parse import quote
 
 import pymongo
 from bson.errors import BSONError
@@ -27,10 +28,49 @@ from pymongo.uri_parser import parse_uri
 from pymongo.write_concern import WriteConcern
 
 from zbackup.engines.mongodb.options import ConnectOptions
-from zbackup.engines.mongodb.server.login import address, login, tls
 from zbackup.engines.mongodb.server.privileges import advice
 from zbackup.engines.mongodb.server.transacted import RAW, REPLIES, Reply, Transacted
 from zbackup.model.errors import DatabaseError
+
+Document = dict[str, Any]
+
+
+def address(options: ConnectOptions) -> str:
+    """Return the URI of the server."""
+    if options.uri:
+        return options.uri()
+    host = quote(options.socket, safe="") if options.socket else f"{_bracketed(options.host)}:{options.port}"
+    return f"mongodb://{host}/"
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def login(options: ConnectOptions) -> Document:
+    """Return the options of PyMongo that log in."""
+    if options.mechanism == "MONGODB-X509":
+        return {"authMechanism": options.mechanism, "authSource": "$external"}
+    if options.uri or options.password is None:
+        return {}
+    named = {"authMechanism": options.mechanism} if options.mechanism else {}
+    return {
+        "username": options.user,
+        "password": options.password(),
+        "authSource": options.auth_source,
+        **named,
+    }
+
+
+def tls(options: ConnectOptions) -> Document:
+    """Return the options of PyMongo for TLS."""
+    wanted = options.tls
+    if wanted is None or options.socket:
+        return {}
+    files = {"tlsCAFile": wanted.ca, "tlsCertificateKeyFile": wanted.cert}
+    lax = {} if wanted.verify else {"tlsAllowInvalidCertificates": True}
+    return {"tls": True, **{key: str(path) for key, path in files.items() if path}, **lax}
+
 
 CONNECT_LIMIT_S = 5
 INSERT_LIMIT_S = 600
@@ -46,7 +86,6 @@ RAW_BATCH = 1_000_000
 # MongoDB's error codes (src/mongo/base/error_codes.yml in its sources).
 USER_NOT_FOUND, UNAUTHORIZED, AUTHENTICATION_FAILED, MAX_TIME_EXPIRED = 11, 13, 18, 50
 
-Document = dict[str, Any]
 
 FAILURES = (PyMongoError, BSONError)
 """Errors of PyMongo; the second are a document that is too large, and an answer that cannot be read."""

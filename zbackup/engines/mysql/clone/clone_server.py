@@ -2,9 +2,12 @@
 
 import os
 import random
+import re
+import shutil
 import signal
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,10 +15,7 @@ from pathlib import Path
 from zbackup.engines.mysql.binlog.files import index_without_links
 from zbackup.engines.mysql.clone import outside_directories, settling
 from zbackup.engines.mysql.clone.accounts import TemporaryAccount
-from zbackup.engines.mysql.clone.disk_full_guard import killed_when_full
-from zbackup.engines.mysql.clone.error_log_tail import error_log_tail
 from zbackup.engines.mysql.clone.keyring import own_copy
-from zbackup.engines.mysql.clone.recovery_memory import for_crash_recovery
 from zbackup.engines.mysql.clone.server_options import OwnPaths, Shape, arguments, searched_directories
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server.connection import (
@@ -32,9 +32,92 @@ from zbackup.engines.stall import STALL_S, ended_when_still
 from zbackup.model.errors import DatabaseError, VerificationFailed
 from zbackup.model.recovery import RecoveryFiles, Serving
 from zbackup.proc import secure_files
-from zbackup.proc.detached import Confinement, Process, launch
+from zbackup.proc.detached import Confinement, Process, last_lines, launch
+from zbackup.proc.memory import available
 from zbackup.proc.mount_namespace import named_paths
 from zbackup.proc.start import for_server
+
+SHARE = 4
+"""The divisor of the free memory: no more than that part of it is taken.
+
+What is free is asked at each start. A pool takes its memory as it fills, so recoveries that start within the
+same seconds see the same memory as free. No count is kept: drills come one at a time, a pool has no more than
+twice the redo log, and where that is too much after all, Linux ends one of them before production's server.
+"""
+
+_DIGITS = 19
+"""Digits of an exabyte."""
+
+
+def for_crash_recovery(memory: int, flavor: str, recorded: Mapping[str, str]) -> int:
+    """Bytes: `memory`, or more where MariaDB recovers sooner with that. `recorded` is Record.server.
+
+    It keeps what it reads of the redo log in the pool, beside the pages that it changes. Where these find no
+    room it writes pages to their files meanwhile, and where the log finds none, it is read in parts: of
+    180 MiB with a pool of 256 MiB all pages were written, in 160 syncs, and with 512 MiB none.
+    """
+    if flavor != "mariadb":
+        return memory
+    size = recorded.get("innodb_log_file_size", "")
+    # A record that came from elsewhere may say anything.
+    wanted = 2 * int(size) if len(size) < _DIGITS and size.isdecimal() else 0
+    return max(memory, min(wanted, (available() or 0) // SHARE))
+
+
+TAIL = 200
+FIRST, LAST = 3, 2
+
+# Each start announces itself, in a log that is appended to.
+_BEGUN = re.compile(r"\bstarting as process\b|\] Starting MariaDB ", re.IGNORECASE)
+_REASON = re.compile(r"\[ERROR\]|\[FATAL\]|\bgot signal \d+|\bgot exception\b|Assertion failure")
+_CLOCK = re.compile(r"^\d{4}-\d\d-\d\d[T ]+\S+ +\d+ ")
+
+
+def error_log_tail(output: Path, *, without: str = "") -> str:
+    """The errors of the last start, without the time: the first of them, and the last. If it named none, its
+    last lines. Lines that hold `without` are left out."""
+    lines = last_lines(output, TAIL, without=without).splitlines()
+    begun = max((n for n, line in enumerate(lines) if _BEGUN.search(line)), default=0)
+    said = dict.fromkeys(_CLOCK.sub("", line) for line in lines[begun:] if _REASON.search(line))
+    reasons = list(said)
+    if not reasons:
+        return last_lines(output, without=without)
+    return "\n".join(reasons if len(reasons) <= FIRST + LAST else [*reasons[:FIRST], "...", *reasons[-LAST:]])
+
+
+# ZFS refuses writes while it still shows some room: what a write may need at worst has to fit.
+LEAST_FREE = 16 << 20
+PATIENCE_S = 10.0
+DISK_POLL_S = 1.0
+
+
+@contextmanager
+def killed_when_full(process: Process, directory: Path) -> Iterator[threading.Event]:
+    """While the body runs, kill the server once the file system of `directory` was full for PATIENCE_S.
+
+    The event says that this was done; whoever talks to the server only sees it gone.
+    """
+    done, full = threading.Event(), threading.Event()
+    watching = threading.Thread(target=_watch, args=(process, directory, done, full), daemon=True)
+    watching.start()
+    try:
+        yield full
+    finally:
+        done.set()
+        watching.join()
+
+
+def _watch(process: Process, directory: Path, done: threading.Event, full: threading.Event) -> None:
+    since = time.monotonic()
+    while not done.wait(DISK_POLL_S):
+        now = time.monotonic()
+        if shutil.disk_usage(directory).free >= LEAST_FREE:
+            since = now
+        elif now - since > PATIENCE_S:
+            full.set()
+            process.send(signal.SIGKILL)
+            return
+
 
 # Crash recovery of a large redo log takes long and must not be cut off; a server that gives up ends.
 START_LIMIT_S = 4 * 3600.0

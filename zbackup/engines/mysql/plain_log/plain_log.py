@@ -12,13 +12,14 @@ import os
 import re
 import stat as modes
 import time
+import uuid
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, Protocol
 
 from zbackup.engines.mysql.binlog import events
 from zbackup.engines.mysql.binlog.errors import BinlogDamaged, DifferentLog, GapError
@@ -28,7 +29,8 @@ from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import opened_live
 from zbackup.engines.mysql.binlog.scan import Scanner
 from zbackup.engines.mysql.options import ConnectOptions
-from zbackup.engines.mysql.plain_log.sent_log import NoSuchPosition, SentLog, sent_log
+from zbackup.engines.mysql.server.connection import Connection, StatementFailed, connect
+from zbackup.engines.mysql.server.status import dialect, log_status
 from zbackup.model.backup import BackupFiles
 from zbackup.model.command_line import command_line
 from zbackup.model.errors import DatabaseError, Refused, VerificationFailed, ZbackupError
@@ -36,6 +38,77 @@ from zbackup.model.event_log import log
 from zbackup.proc import secure_files
 from zbackup.proc.lock import exclusive
 from zbackup.proc.run_directory import daemon_user
+
+SILENT_S: Final = 30.0
+"""Seconds that the server may send nothing, while there is more of the log than was read."""
+
+_NO_SUCH_POSITION: Final = 1236
+_CHECKSUMS: Final = (
+    "SET @source_binlog_checksum = @@global.binlog_checksum,"
+    " @master_binlog_checksum = @@global.binlog_checksum"
+)
+_NAMED: Final = "SET @replica_uuid = %s, @slave_uuid = %s"
+"""MySQL ends other sessions that read its log under the same name, and all that have none are one to it."""
+_ALL_EVENTS: Final = "SET @mariadb_slave_capability = 4"
+"""Else a MariaDB leaves out or rewrites what older replicas do not know (its manual, "Slave Capability")."""
+
+
+class NoSuchPosition(DatabaseError):
+    """The server has nothing of its log at a position that was asked for."""
+
+
+class SentLog(Protocol):
+    """One session with a server. After `events` it is of no use for anything else."""
+
+    def files(self) -> list[str]:
+        """Names of the log's files, the oldest first."""
+
+    def end(self) -> LogPosition:
+        """Where the log ends now. Raise Refused where the server keeps none."""
+
+    def events(self, file: str, offset: int) -> Iterator[bytes]:
+        """The events from there on, file after file, up to where the log ends when all were read.
+
+        Raise NoSuchPosition where no event begins there.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLog:
+    connection: Connection
+
+    def files(self) -> list[str]:
+        return [str(row["Log_name"]) for row in self.connection.rows("SHOW BINARY LOGS")]
+
+    def end(self) -> LogPosition:
+        position = log_status(self.connection, dialect(self.connection)).position
+        if position is None:
+            raise Refused(f"the server at {self.connection.where} keeps no binary log")
+        return position
+
+    def events(self, file: str, offset: int) -> Iterator[bytes]:
+        """See SentLog. The server knows no such replica, waits for none and keeps nothing back for it."""
+        self.connection.execute(_CHECKSUMS)
+        mariadb = dialect(self.connection).flavor == "mariadb"
+        if mariadb:
+            self.connection.execute(_ALL_EVENTS)
+        else:
+            own = str(uuid.uuid4())
+            self.connection.execute(_NAMED, (own, own))
+        try:
+            yield from self.connection.binlog(file, offset, annotated=mariadb)
+        except StatementFailed as failure:
+            if failure.code != _NO_SUCH_POSITION:
+                raise
+            raise NoSuchPosition(str(failure)) from failure
+
+
+@contextmanager
+def sent_log(options: ConnectOptions) -> Iterator[SentLog]:
+    """Open a session. Raise what connect() raises."""
+    with connect(replace(options, limit_s=options.limit_s or SILENT_S)) as connection:
+        yield ServerLog(connection)
+
 
 PLAIN_LOG: Final = "plain_log"
 """In Record.server: the directory with the copy, which is the log that the backup holds."""

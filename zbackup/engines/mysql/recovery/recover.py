@@ -4,36 +4,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import IO, Final
 
 from zbackup.config.recovery import RecoverySettings as RecoveryTable
+from zbackup.engines.mysql.binlog.contents import Contents
 from zbackup.engines.mysql.binlog.find_stop import StopPoint
 from zbackup.engines.mysql.binlog.position import LogPosition, described
-from zbackup.engines.mysql.binlog.reader import last_in_file
+from zbackup.engines.mysql.binlog.reader import last_in_file, opened
 from zbackup.engines.mysql.binlog.temporary_tables import find_doubtful
 from zbackup.engines.mysql.binlog.torn_end import torn_at
 from zbackup.engines.mysql.clone.clone_server import CloneServer, Temporary
 from zbackup.engines.mysql.clone.program import find_program
 from zbackup.engines.mysql.plain_log.plain_log import PLAIN_LOG
-from zbackup.engines.mysql.recovery import (
-    in_doubt,
-    memory_tables,
-    next_transaction,
-    packets,
-    replay_mariadb,
-    replay_mysql,
-    replay_remarks,
-)
+from zbackup.engines.mysql.recovery import in_doubt, memory_tables, packets, replay_mariadb, replay_mysql
 from zbackup.engines.mysql.recovery.added_log import add_log
 from zbackup.engines.mysql.recovery.adopt import adopt, forget_replication
 from zbackup.engines.mysql.recovery.check_tables import check_tables
 from zbackup.engines.mysql.recovery.covered_log import covered_files, end_of, is_readable
 from zbackup.engines.mysql.recovery.given_settings import GivenSettings, give_later
-from zbackup.engines.mysql.recovery.logged_statements import LoggedStatements, has_archive
+from zbackup.engines.mysql.recovery.in_doubt import Prepared
 from zbackup.engines.mysql.recovery.replay import LogRange, applier_threads
 from zbackup.engines.mysql.recovery.replay_bounds import effective_stop, find_stop_behind_base, tables_outside
 from zbackup.engines.mysql.recovery.replication_source import replication_source
 from zbackup.engines.mysql.recovery.sight import look
-from zbackup.engines.mysql.recovery.skip import Hole
 from zbackup.engines.mysql.recovery.unlogged import require_all_logged
 from zbackup.engines.mysql.recovery.verify_replay import (
     as_it_is,
@@ -42,19 +35,242 @@ from zbackup.engines.mysql.recovery.verify_replay import (
     require_recorded_state,
 )
 from zbackup.engines.mysql.server import plugins, system_zone
+from zbackup.engines.mysql.server.connection import Connection
 from zbackup.engines.mysql.server.server_facts import newest_thread
+from zbackup.engines.mysql.sql.lexer import tokens
+from zbackup.engines.mysql.sql.quoting import literal
 from zbackup.engines.owner import require_own_user
 from zbackup.model.added_log import AddedFile
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
 from zbackup.model.command_line import command_line
+from zbackup.model.errors import Refused, VerificationFailed
 from zbackup.model.log import LogSpan, Transaction, how_many
 from zbackup.model.progress import Progress
-from zbackup.model.proof import ProofSubject, Sight
+from zbackup.model.proof import NEXT, ProofSubject, Sight
 from zbackup.model.record import Record
 from zbackup.model.recovery import CheckedTables, Entrance, Recovered, RecoveryFiles, Serving
 from zbackup.model.target import Stop
+from zbackup.proc import secure_files
 from zbackup.proc.programs import require_elsewhere
+
+_ARCHIVE: Final = "ARCHIVE"
+_UNSAFE: Final = frozenset({"big5", "cp932", "gb18030", "gbk", "shift_jis"})
+"""Character sets of which a letter's second byte can be a backslash. A server writes the strings that a
+prepared statement was given in these as hexadecimal, and does not say of which set they were
+(append_query_string in sql_string.cc): they then are no letters, but bytes."""
+
+
+@dataclass(slots=True)
+class LoggedStatements:
+    """`in_order`: transactions have to follow each other. `hexed`: the first statement with a string that may
+    have been letters, "" where there is none."""
+
+    in_order: bool = False
+    hexed: str = ""
+
+    def take(self, contents: Contents) -> None:
+        """Note what one transaction's statements tell."""
+        for text, told in contents.said:
+            if not self.in_order and _ARCHIVE in text.upper():
+                words = {(token.name or token.text.strip("'\"")).upper() for token in tokens(text)}
+                self.in_order = {"ENGINE", _ARCHIVE} <= words
+            if not self.hexed and told and told.codec in _UNSAFE and contents.by_text and _has_hex(text):
+                self.hexed = told.codec
+
+    def doubt(self) -> str:
+        """Why rows may differ from what they were; "" if not."""
+        if not self.hexed:
+            return ""
+        return (
+            f"a session in the character set {self.hexed} logged a string as X'...': where a prepared "
+            "statement was given it for a column of another character set, its letters are lost in the log"
+        )
+
+
+def _has_hex(text: str) -> bool:
+    before = ""
+    for token in tokens(text):
+        if token.kind == "string" and before == "X":
+            return True
+        before = token.word
+    return False
+
+
+def has_archive(connection: Connection, recorded: Mapping[str, str]) -> bool:
+    """Whether a MySQL has tables of the engine ARCHIVE, or makes them where nothing else is said.
+
+    Its appliers work side by side at what was committed together, or has no key in common. Such a table lets
+    writers in at the same time and locks no rows, and takes no AUTO_INCREMENT value below its highest
+    (ha_archive.cc, store_lock and write_row): each has to come when it came. `recorded` is Record.server.
+    """
+    there = "SELECT COUNT(*) AS n FROM information_schema.TABLES WHERE ENGINE = 'ARCHIVE'"
+    given = recorded.get("default_storage_engine", "")
+    return given.upper() == _ARCHIVE or bool(connection.one(there)["n"])
+
+
+MOST_NAMED = 20
+
+
+def tell(connection: Connection, flavor: str, progress: Progress, of_base: Prepared | None = None) -> None:
+    """Note events that were disabled, and transactions that are prepared and neither committed nor not.
+
+    Those that a MySQL's replay left so are rolled back, see in_doubt; `of_base` were so in the base, None
+    where nothing was replayed.
+    """
+    if events := _disabled_events(connection):
+        progress.note(f"events disabled as on a replica, until ALTER EVENT ... ENABLE: {_some(events)}")
+    doubtful = dict(in_doubt.prepared(flavor, connection))
+    if flavor == "mysql" and of_base is not None:
+        replayed = {xid: name for xid, name in doubtful.items() if xid not in of_base}
+        left = in_doubt.roll_back(connection, replayed) if replayed else {}
+        gone = [name for xid, name in replayed.items() if xid not in left]
+        doubtful = {xid: name for xid, name in doubtful.items() if xid in of_base or xid in left}
+        _tell_of(progress, gone, "rolled back")
+    _tell_of(progress, list(doubtful.values()), "still in doubt, see XA RECOVER")
+
+
+def _tell_of(progress: Progress, names: Sequence[str], end: str) -> None:
+    if names:
+        progress.note(f"XA transactions that were prepared but not committed then are {end}: {_some(names)}")
+
+
+def _disabled_events(connection: Connection) -> list[str]:
+    """An applier gives every event it creates or alters this state, whatever the statement said.
+
+    So one event does not run on source and replica (MySQL manual, "Replication of Invoked Features").
+    """
+    rows = connection.rows(
+        "SELECT EVENT_SCHEMA AS s, EVENT_NAME AS e FROM information_schema.EVENTS "
+        "WHERE STATUS IN ('SLAVESIDE_DISABLED', 'REPLICA_SIDE_DISABLED') ORDER BY 1, 2"
+    )
+    return [f"{row['s']}.{row['e']}" for row in rows]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """A transaction that is not applied, from `start` to `end`."""
+
+    subject: Transaction
+    start: LogPosition
+    end: LogPosition
+
+    @classmethod
+    def of(cls, subject: Transaction, begin: LogPosition, point: StopPoint) -> "Hole":
+        """The hole in a replay from `begin` to the stop point. Raise Refused unless it lies within."""
+        start, end = LogPosition.parse(subject.start), LogPosition.parse(subject.end)
+        name = subject.gtid or subject.start
+        if start < begin:
+            raise Refused(f"the base holds {name} already: start from an older one (--base)")
+        if end > point.stop:
+            raise Refused(f"{name} is not before the target anyway: leave out --skip")
+        if end == point.stop:
+            raise Refused(f"{name} is the last before the target: use --before {name} instead of --skip")
+        return cls(subject, start, end)
+
+    def fill(self, connection: Connection) -> None:
+        """Put an empty transaction in its place."""
+        for statement in (
+            f"SET SESSION gtid_next = {literal(self.subject.gtid)}",
+            "BEGIN",
+            "COMMIT",
+            "SET SESSION gtid_next = 'AUTOMATIC'",
+        ):
+            connection.execute(statement)
+
+    def around(self, span: LogRange) -> Iterator[LogRange]:
+        """The parts that are replayed before it, and behind it; nothing where there is no transaction."""
+        names = [file.name for file in span.files]
+        at = names.index(self.start.file)
+        if span.start != self.start:
+            yield replace(span, files=span.files[: at + 1], stop=self.start, ends_file=False)
+        yield replace(span, files=span.files[at:], start=self.end)
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Say of a replay that fails what is missing there."""
+        try:
+            yield
+        except VerificationFailed as failure:
+            name = self.subject.gtid or self.subject.start
+            raise VerificationFailed(
+                f"what follows {name} cannot be applied without it ({failure}): restore --before it, and "
+                "bring back what is needed with zbackup copy"
+            ) from failure
+
+
+_AT_ONCE: Final = 1 << 20
+
+
+def copy_part(
+    file: Path, copy: Path, part: tuple[int, int], *, in_place: bool, owner: tuple[int, int], mode: int
+) -> None:
+    """Copy what stands between two offsets of a file behind its head into a new one.
+
+    `in_place`: at the same offsets, with a hole before them. A server cannot read such a file, which it reads
+    from its beginning.
+    """
+    begin, end = part
+    with opened(file) as scanner:
+        # In front of a hole is a transaction: what comes behind the head is looked at, too.
+        head = min(next((span[in_place] for span in scanner.spans()), begin), begin)
+    secure_files.write_new(copy, b"", mode=mode, owner=owner)
+    with secure_files.open_regular(file) as source:
+        _append(source, copy, 0, head)
+        if in_place:
+            secure_files.truncate(copy, begin, owner[0])
+        _append(source, copy, begin, end)
+
+
+def _append(source: IO[bytes], copy: Path, begin: int, end: int) -> None:
+    source.seek(begin)
+    with secure_files.open_to_append(copy) as sink:
+        left = end - begin
+        while chunk := source.read(min(_AT_ONCE, left)):
+            sink.write(chunk)
+            left -= len(chunk)
+
+
+LARGEST: Final = 64 << 20
+"""The size limit of such a transaction, in bytes."""
+
+
+def take_out(log: Sequence[Path], transaction: Transaction, home: Path, flavor: str) -> None:
+    """Copy the transaction's log to a clone's home, unless it is too large."""
+    start, stop = _ends(transaction)
+    if stop.offset - start.offset > LARGEST:
+        return
+    file, owner = next(f for f in log if f.name == start.file), secure_files.stat(home)
+    secure_files.make_directory(home / NEXT, mode=0o700)
+    copy_part(
+        file,
+        home / NEXT / file.name,
+        (start.offset, stop.offset),
+        # MySQL reads the file itself. MariaDB is sent events, which say where they stood.
+        in_place=flavor == "mariadb",
+        owner=(owner.st_uid, owner.st_gid),
+        mode=0o600,
+    )
+
+
+def taken_out(transaction: Transaction, home: Path) -> LogRange:
+    """Return the range that take_out() kept, the end of its file. Raise Refused if it kept none."""
+    start, stop = _ends(transaction)
+    file = home / NEXT / start.file
+    if not secure_files.exists(file):
+        raise Refused(f"the transaction is larger than {LARGEST >> 20} MiB")
+    end = secure_files.size(file)
+    begin = LogPosition.of(file.name, end - (stop.offset - start.offset))
+    return LogRange(files=(file,), start=begin, stop=LogPosition.of(file.name, end), ends_file=True)
+
+
+def _ends(transaction: Transaction) -> tuple[LogPosition, LogPosition]:
+    return LogPosition.parse(transaction.start), LogPosition.parse(transaction.end)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +349,7 @@ class MysqlRecovery:
             hole = Hole.of(skip, start, point) if skip else None
             following = described(point.first_skipped) if proves else None
             if following:
-                next_transaction.take_out(log_files, following, base.home, server.flavor)
+                take_out(log_files, following, base.home, server.flavor)
             other = _other_zone(temporary, base, progress) if point.transactions else ""
             aside = memory_tables.set_aside(temporary.connection, base.record, temporary.progressing)
             with aside, hole.explained() if hole else nullcontext():
@@ -151,7 +367,7 @@ class MysqlRecovery:
                 if proves and following:
                     seen = look(temporary.connection, base.record, proves, following, behind=False)
                     recovered = replace(recovered, sights=(seen,))
-                replay_remarks.tell(temporary.connection, server.flavor, progress, doubtful)
+                tell(temporary.connection, server.flavor, progress, doubtful)
                 give_later(temporary.connection, base.record.server)
             progress.phase("handing over")
         return recovered
@@ -165,7 +381,7 @@ class MysqlRecovery:
         proves: ProofSubject,
         progress: Progress,
     ) -> Sight:
-        span, server = next_transaction.taken_out(following, home), self._server(files)
+        span, server = taken_out(following, home), self._server(files)
         server.make_room()
         server.forget_identity()
         with server.temporary(recovers=True) as temporary:
@@ -192,7 +408,7 @@ class MysqlRecovery:
                 forget_replication(server.flavor, temporary.connection)
                 GivenSettings.give(temporary.connection, base.record.server)
                 give_later(temporary.connection, base.record.server)
-                replay_remarks.tell(temporary.connection, server.flavor, progress)
+                tell(temporary.connection, server.flavor, progress)
             progress.phase("handing over")
         return recovered
 

@@ -3,6 +3,7 @@
 import codecs
 import math
 import socket
+import ssl
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -14,10 +15,55 @@ from pymysql.cursors import Cursor, DictCursor, SSCursor
 from pymysql.protocol import OKPacketWrapper
 
 from zbackup.engines.mysql.options import ConnectOptions
-from zbackup.engines.mysql.server.peer import opened_socket
 from zbackup.engines.mysql.server.privileges import grant, hint
-from zbackup.engines.mysql.server.tls_arguments import tls_arguments
 from zbackup.model.errors import DatabaseError
+from zbackup.proc.listening import peer
+
+
+def tls_arguments(options: ConnectOptions) -> dict[str, Any]:
+    """PyMySQL's own leave the server's name unchecked when no CA file is given.
+
+    Raise DatabaseError when a file cannot be used.
+    """
+    if options.socket:
+        return {"ssl_disabled": True}
+    if (tls := options.tls) is None:
+        return {}
+    try:
+        context = ssl.create_default_context(cafile=tls.ca)
+        if tls.cert:
+            context.load_cert_chain(tls.cert, tls.key)
+    except OSError as failure:
+        raise DatabaseError(f"cannot set up TLS to {options.where}: {failure}") from None
+    # The certificates that servers make for themselves lack what strict checking asks for.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if not tls.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return {"ssl": context}
+
+
+def opened_socket(path: str, expected: tuple[int, int], limit_s: float) -> socket.socket:
+    """Connect to a socket at which this process (pid, uid) listens, and no other.
+
+    Raise DatabaseError when another answers, or nobody.
+    """
+    found = socket.socket(socket.AF_UNIX)
+    try:
+        found.settimeout(limit_s)
+        found.connect(path)
+        pid, uid = peer(found)
+    except OSError as failure:
+        found.close()
+        raise DatabaseError(f"cannot reach the server at socket {path}: {failure}; is it running?") from None
+    if (pid, uid) != expected:
+        found.close()
+        raise DatabaseError(
+            f"socket {path} is answered by process {pid} of user id {uid}, and not by the server that was "
+            f"found there (process {expected[0]}, user id {expected[1]}): nothing was sent to it"
+        )
+    return found
+
 
 # A limit on statements that the server's administrator has set is meant for applications. Either flavour
 # takes the other's part for a comment (MySQL reference manual and MariaDB's, "Comments").

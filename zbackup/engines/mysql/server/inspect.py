@@ -1,20 +1,104 @@
 """Look at a running server: everything a job needs to know of it. Changes nothing."""
 
+import math
+import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+from zbackup.engines.links_and_mounts import links_and_mounts
 from zbackup.engines.mysql.server import assess, system_zone
 from zbackup.engines.mysql.server.connection import Connection, NamedRow, StatementFailed, whole_number
-from zbackup.engines.mysql.server.directories import data_paths
 from zbackup.engines.mysql.server.keyring import component
 from zbackup.engines.mysql.server.plugins import plugins
 from zbackup.engines.mysql.server.server_facts import THREAD, recorded
 from zbackup.engines.mysql.server.status import Dialect, channels, dialect, log_status, require_answering
-from zbackup.engines.mysql.server.tuning import tuning
-from zbackup.model.server import ServerFacts
+from zbackup.model.server import DataPath, ServerFacts, Tuning
+
+DAY_S = 86_400.0
+
+
+def tuning(variables: Mapping[str, str], server: Dialect) -> Tuning:
+    """Read SHOW GLOBAL VARIABLES."""
+    seconds = _retention(variables)
+    double_write = variables.get("innodb_doublewrite", "")
+    return Tuning(
+        log_retention_s=seconds,
+        retention_setting="binlog_expire_logs_seconds"
+        if "binlog_expire_logs_seconds" in variables
+        else "expire_logs_days",
+        page_size=int(variables.get("innodb_page_size", "0")) or None,
+        data_directory=variables.get("innodb_data_home_dir") or variables["datadir"],
+        double_write=double_write.upper() not in ("OFF", "0", "") if double_write else None,
+        keep_setting="SET PERSIST" if server.is_mysql(8, 0) else "SET GLOBAL",
+    )
+
+
+def _retention(variables: Mapping[str, str]) -> float:
+    if variables.get("binlog_expire_logs_auto_purge") == "OFF":
+        return math.inf
+    by_seconds = float(variables.get("binlog_expire_logs_seconds", "0"))
+    by_days = float(variables.get("expire_logs_days", "0")) * DAY_S
+    return min((limit for limit in (by_seconds, by_days) if limit > 0), default=math.inf)
+
+
+# variable -> what lives there. Unset or empty means the data directory, which is listed anyway.
+DIRECTORIES = {
+    "innodb_data_home_dir": "InnoDB system tablespace",
+    "innodb_log_group_home_dir": "redo log",
+    "innodb_undo_directory": "undo log",
+    "innodb_doublewrite_dir": "doublewrite files",
+    "aria_log_dir_path": "Aria log",
+    "rocksdb_datadir": "RocksDB data",
+    "rocksdb_wal_dir": "RocksDB log",
+}
+BINLOG_FILES = {"log_bin_basename": "binlog", "log_bin_index": "binlog index"}
+RELAY_FILES = {"relay_log_basename": "relay log", "relay_log_index": "relay log index"}
+
+# datadir / database / table
+DEPTH = 2
+
+
+def data_paths(
+    variables: Mapping[str, str], *, is_replica: bool, outside: Sequence[str]
+) -> tuple[DataPath, ...]:
+    """Each path once, as an absolute path without symbolic links, the data directory first.
+
+    `outside` are files of tablespaces that are known to be outside the data directory.
+    """
+    found: dict[str, str] = {}
+    for what, path in _named(variables, is_replica, outside):
+        found.setdefault(os.path.realpath(path), what)
+    return tuple(DataPath(what, path) for path, what in found.items())
+
+
+def _named(
+    variables: Mapping[str, str], is_replica: bool, outside: Sequence[str]
+) -> Iterator[tuple[str, Path]]:
+    datadir = Path(variables["datadir"])
+    yield "data", datadir
+    for name, what in DIRECTORIES.items():
+        if variables.get(name):
+            yield what, datadir / variables[name]
+    home = datadir / variables.get("innodb_data_home_dir", "")
+    for file in system_files(variables.get("innodb_data_file_path", "")):
+        yield "InnoDB system tablespace", (home / file).parent
+    logs = BINLOG_FILES | (RELAY_FILES if is_replica else {})
+    for name, what in logs.items():
+        if variables.get(name):
+            yield what, (datadir / variables[name]).parent
+    for file in outside:
+        yield "tablespace", datadir / file
+    # MyISAM's DATA DIRECTORY makes links inside a database's directory; a database may be one, or a mount.
+    yield from links_and_mounts(datadir, DEPTH)
+
+
+def system_files(data_file_path: str) -> list[str]:
+    """File names in innodb_data_file_path, such as "ibdata1:12M;/fast/ibdata2:50M:autoextend"."""
+    return [part.partition(":")[0].strip() for part in data_file_path.split(";") if part.strip()]
+
 
 LOG_LIMIT_S = 20.0
 """Seconds for questions that wait when a commit stands still in the middle of writing the log."""
