@@ -300,3 +300,25 @@ def test_a_session_that_dropped_its_tables_is_forgotten() -> None:
         for text in (OPEN, DML, "DROP TEMPORARY TABLE orders"):
             sessions.take(ThreadStatement(thread, "shop", read_statement(text, "shop")))
     assert sessions.open == {}
+
+
+@pytest.mark.parametrize(
+    "name", ["orders", "`ORDERS`", "shop.orders", "`or``ders`", "żółw", "`ŻÓŁW`", '`o"x`']
+)
+def test_a_long_statement_is_taken_apart_up_to_its_temporary_table(name: str) -> None:
+    sessions = TemporarySessions()
+    sessions.take(
+        ThreadStatement(7, "shop", read_statement(f"CREATE TEMPORARY TABLE {name} (id INT)", "shop"))
+    )
+    statement = read_statement(f"INSERT INTO {name} VALUES {','.join(['(1)'] * 1000)}", "shop")
+    sessions.take(ThreadStatement(7, "shop", statement))
+    assert sessions.unexplained == set()
+    assert statement.source is not None and len(statement.source.seen) < 20
+
+
+@pytest.mark.parametrize("text", ["INSERT INTO others SELECT f()", "INSERT INTO `or``der` VALUES ('orders')"])
+def test_a_table_that_is_but_in_a_string_is_not_named(text: str) -> None:
+    sessions = TemporarySessions()
+    sessions.take(ThreadStatement(7, "shop", read_statement(OPEN, "shop")))
+    sessions.take(ThreadStatement(7, "shop", read_statement(text, "shop")))
+    assert sessions.unexplained == {7}
