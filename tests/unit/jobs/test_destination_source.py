@@ -17,14 +17,13 @@ from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.restore import destination_source as room
 from zbackup.jobs.restore.destination_source import DestinationSource, latest_backups
 from zbackup.jobs.restore.options import RestoreOptions
-from zbackup.jobs.restore.source import LATEST
 from zbackup.jobs.ship.archived import NO_ARCHIVE, ArchivedCopies
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotFound, NotRecoverable, Refused, UsageError, VerificationFailed
 from zbackup.model.log import ClusterTime
 from zbackup.model.moment import Moment
 from zbackup.model.record import ARCHIVED
-from zbackup.model.target import BackupAsItIs, BeforeTransaction, UnseenTransaction
+from zbackup.model.target import LATEST, BackupAsItIs, BeforeTransaction, UnseenTransaction
 from zbackup.model.transaction_name import parse_transaction
 
 UTC = ZoneInfo("UTC")
@@ -135,6 +134,14 @@ def test_a_moment_that_nothing_there_reaches_is_refused_with_the_last_that_is() 
     archived = ArchivedCopies(host.copies, NO_ARCHIVE, ((backups[-1], carrier),))
     with pytest.raises(NotRecoverable, match=r"^the backups and archived log at .*; a file is missing$"):
         host.choose(then(9), ArchivedCopies(Copies(tuple(backups[:-1]), ()), NO_ARCHIVE, archived.carried))
+
+
+def test_a_moment_in_a_gap_there_is_not_said_to_be_behind_the_last_that_is_reached() -> None:
+    reset = made(3, NOON + 3 * HOUR, log=("another log", 1, 0))
+    with pytest.raises(NotRecoverable) as told:
+        Host([*hourly(2), reset]).choose(then(2.5))
+    said = "reach that moment: their log has a gap there, and they go on behind it (zbackup window shop --at "
+    assert said in str(told.value) and "the last one" not in str(told.value)
 
 
 def test_later_log_that_cannot_be_looked_at_is_asked_about_where_all_is_wanted(

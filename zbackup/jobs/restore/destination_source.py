@@ -18,7 +18,7 @@ from zbackup.jobs.restore.make_plan import RestorePlan, choose, make_plan, note_
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.preconditions import require_usable
 from zbackup.jobs.restore.search_copies import search_copies
-from zbackup.jobs.restore.source import LATEST, Opened, as_it_is, labelled
+from zbackup.jobs.restore.source import Opened, as_it_is, labelled
 from zbackup.jobs.ship.archived import ArchivedCopies, archived_copies, require_readable_log
 from zbackup.jobs.ship.remote_holds import remote_holds
 from zbackup.model.backup import Backup, finished
@@ -28,6 +28,7 @@ from zbackup.model.log import ClusterTime, position_of
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.moment import Moment, local_text
 from zbackup.model.target import (
+    LATEST,
     BackupAsItIs,
     BeforeTransaction,
     RestoreTarget,
@@ -271,9 +272,12 @@ def _choose(
     if choice.log is None:
         reached = max(b.record.complete_to for b in copies.backups if b.record.complete_to)
         archived = "and archived log " if there.carried else ""
+        why = f"the last one they reach is {local_text(reached, ctx.zone)} (--to latest)"
+        if isinstance(target, Moment) and target.at < reached:
+            shown = command_line("zbackup", "window", ctx.instance, "--at", destination.name)
+            why = f"their log has a gap there, and they go on behind it ({shown})"
         raise NotRecoverable(
-            f"the backups {archived}at {address} do not reach that moment: the last one they reach is "
-            f"{local_text(reached, ctx.zone)} (--to latest){''.join(f'; {why}' for why in there.ends)}"
+            f"the backups {archived}at {address} do not reach that moment: {'; '.join((why, *there.ends))}"
         )
     return choice
 
