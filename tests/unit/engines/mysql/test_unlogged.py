@@ -10,10 +10,10 @@ from tests.unit.engines.binlog.builder import Builder
 from tests.unit.engines.mysql.applying import Applying, as_any
 from zbackup.engines.mysql.binlog import events
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery.replay import LogRange
 from zbackup.engines.mysql.recovery.unlogged import require_all_logged
 from zbackup.model.errors import Refused
+from zbackup.model.log import LogPosition
 
 ANSI_QUOTES = 4
 

@@ -22,7 +22,6 @@ from zbackup.engines.mysql.binlog.events import (
     TRANSACTION_PAYLOAD,
     Buffer,
 )
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import opened
 from zbackup.engines.mysql.binlog.scan import Scanner
 from zbackup.engines.mysql.binlog.table_map import POST_HEADER, number, read_name
@@ -31,6 +30,7 @@ from zbackup.engines.mysql.recovery.replay import LogRange
 from zbackup.engines.mysql.server.connection import Connection
 from zbackup.engines.mysql.sql.quoting import literal
 from zbackup.model.errors import Refused
+from zbackup.model.log import LogPosition
 from zbackup.model.table_name import EVERY_TABLE, joined, separated
 
 _OWN_SCHEMAS: Final = ("mysql", "sys", "information_schema", "performance_schema")
