@@ -71,6 +71,7 @@ def pages() -> dict[str, str]:
 def commands() -> str:
     root = _help(())
     usage, _, rest = root.partition("\n\nOptions:\n")
+    options = rest.partition("\n\n")[0]
     listed = rest[rest.index(f"{next(iter(GROUPS))}:") : rest.index("Exit status:")].rstrip()
     parts = [
         "# Commands",
@@ -81,7 +82,7 @@ def commands() -> str:
         "Shell completion of commands, options, instances and clones: `zbackup --install-completion`.",
         "## Global options",
         "They may stand before or after the name of a command.",
-        f"```text\n{_entries(root, shared=True)}\n```",
+        f"```text\n{_entries(options, shared=True)}\n```",
         "## Exit statuses",
         "[Exit statuses](exit-status.md) has them with the kinds of errors that `--json` names. Where a "
         "command has a special reason for a status, its section says so.",
@@ -96,17 +97,21 @@ def commands() -> str:
 
 def _own(text: str) -> str:
     """Leave the global options out of a command's help."""
-    before, _, rest = text.partition("\nOptions:\n")
-    _, _, after = rest.partition("\n\n")
-    own = _entries(text, shared=False)
-    kept = [before.rstrip(), f"Options:\n{own}" if own else "", after]
-    return "\n\n".join(part for part in kept if part)
+    return "\n\n".join(kept for block in text.split("\n\n") if (kept := _without_global(block)))
 
 
-def _entries(text: str, *, shared: bool) -> str:
-    """Return the entries of `Options:` that every command has, or the others."""
-    section = text.partition("\nOptions:\n")[2].partition("\n\n")[0]
-    entries = re.split(r"\n(?=  -)", section)
+def _without_global(block: str) -> str:
+    """Return the block; a list of options without those that every command has, "" if no other is in it."""
+    title, _, listed = block.partition("\n")
+    if not listed.startswith("  -"):
+        return block
+    own = _entries(listed, shared=False)
+    return f"{title}\n{own}" if own else ""
+
+
+def _entries(listed: str, *, shared: bool) -> str:
+    """Return the entries of a list of options that every command has, or the others."""
+    entries = re.split(r"\n(?=  -)", listed)
     return "\n".join(entry for entry in entries if _is_shared(entry) == shared)
 
 

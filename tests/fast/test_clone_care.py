@@ -253,7 +253,7 @@ def test_a_clone_of_a_moment_is_half_reset_until_it_is_whole_again(
 ) -> None:
     moment = Moment(world.now - timedelta(seconds=1), "then", ZoneInfo("UTC"))
     snapshot(ctx)
-    list(create(ctx, CreateOptions(name="m", moment=moment)))
+    list(create(ctx, CreateOptions(name="m", target=moment)))
     seen: list[str] = []
 
     def watched(argv: tuple[str, ...], _: bool, act: Callable[[], Any]) -> Any:

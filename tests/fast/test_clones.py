@@ -51,7 +51,7 @@ def test_a_drills_name_is_nobody_elses(world: World, ctx: Context) -> None:
         lambda: restore(ctx, now, RestoreOptions(name="shop-drill")),
         lambda: plan_restore(ctx, now, RestoreOptions(name="shop-drill")),
         lambda: make(ctx, CreateOptions(name="shop-drill")),
-        lambda: make(ctx, CreateOptions(name="shop-drill", moment=now)),
+        lambda: make(ctx, CreateOptions(name="shop-drill", target=now)),
         lambda: make(ctx, CreateOptions(name="dev", count=2)),
         lambda: plan_create(ctx, CreateOptions(name="shop-drill")),
     ):
@@ -123,7 +123,7 @@ def test_create(world: World, ctx: Context) -> None:
 
 def test_create_of_a_moment(world: World, ctx: Context) -> None:
     moment = Moment(world.now - timedelta(seconds=90), "then", ZoneInfo("UTC"))
-    options = CreateOptions(name="dev", moment=moment)
+    options = CreateOptions(name="dev", target=moment)
     snapshot(ctx)
     count = 0
     kept = world.keep()
@@ -193,7 +193,7 @@ def test_reset_to_the_newest(world: World, ctx: Context) -> None:
 def test_reset_of_a_moment(world: World, ctx: Context) -> None:
     snapshot(ctx)
     moment = Moment(world.now - timedelta(seconds=90), "then", ZoneInfo("UTC"))
-    make(ctx, CreateOptions(name="dev", moment=moment))
+    make(ctx, CreateOptions(name="dev", target=moment))
     assert require_same_in_the_end(world, ctx, lambda: reset([ctx], "dev", latest=False)) >= 12 * 4 + 1
 
 

@@ -81,7 +81,7 @@ def test_what_is_not_to_be_had_together_is_refused(
 
 def test_a_replica_is_neither_of_a_moment_nor_masked_and_has_an_account(world: World, ctx: Context) -> None:
     for where, options in (
-        (ctx, replace(REPLICA, moment=then(world))),
+        (ctx, replace(REPLICA, target=then(world))),
         (ruled(ctx, mask=(Mask(sql="/etc/mask.sql"),)), REPLICA),
     ):
         jobs = [lambda w=where, o=options: plan_create(w, o), lambda w=where, o=options: make(w, o)]
@@ -129,7 +129,7 @@ def test_there_is_a_port_for_each_before_the_first_is_made(world: World, ctx: Co
     assert [s.clone.port for s in make(ctx, two)] == [4000, 4001]
     one = CreateOptions(name="x", port=4001)
     refused(world, [lambda: plan_create(ctx, one), lambda: make(ctx, one)], Taken, "port 4001 belongs to")
-    of_a_moment = CreateOptions(name="x", moment=then(world))
+    of_a_moment = CreateOptions(name="x", target=then(world))
     before = portrait(world)
     refused(world, [lambda: plan_create(ctx, of_a_moment), lambda: make(ctx, of_a_moment)], Taken, "port")
     assert portrait(world) == before
@@ -198,7 +198,7 @@ def test_a_plan_says_what_it_would_be_made_of(world: World, ctx: Context) -> Non
     first, second = ctx.catalog().backups
     assert plan_create(ctx, DEV).backup == second and plan_create(ctx, DEV).restore is None
     assert plan_create(ctx, replace(DEV, snapshot=first.name)).backup == first
-    plan = plan_create(ctx, replace(DEV, moment=then(world)))
+    plan = plan_create(ctx, replace(DEV, target=then(world)))
     assert plan.restore and plan.restore.base == plan.backup
     with pytest.raises(NotFound, match="there is no whole backup gone"):
         plan_source(ctx, replace(DEV, snapshot="gone"))
@@ -264,7 +264,7 @@ def test_a_lease_is_from_now_and_none_is_none(world: World, ctx: Context) -> Non
 
 def test_a_member_is_made_of_a_backup_one_at_a_time(world: World, ctx: Context) -> None:
     for options in (
-        CreateOptions(moment=then(world)),
+        CreateOptions(target=then(world)),
         CreateOptions(parent="gold"),
         CreateOptions(count=2),
     ):

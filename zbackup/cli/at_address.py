@@ -24,8 +24,6 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.restore.address_survey import InstanceAtAddress, choose, require_readable, survey
 from zbackup.model.errors import UsageError
 
-PANEL = "With --from ADDRESS, without a configuration"
-
 Origin = Annotated[
     str | None,
     typer.Option(
@@ -33,7 +31,6 @@ Origin = Annotated[
         metavar="ADDRESS",
         help="What lies at this address (s3://bucket/prefix, ssh://user@host/pool/dataset, "
         "zfs:pool/dataset), which needs no configuration.",
-        rich_help_panel=PANEL,
         show_default=False,
     ),
 ]
@@ -43,7 +40,6 @@ Keys = Annotated[
         "--key",
         metavar="FILE",
         help="File with the key of a bucket's backups; repeat it for earlier keys.",
-        rich_help_panel=PANEL,
         show_default=False,
     ),
 ]
@@ -53,7 +49,6 @@ Endpoint = Annotated[
         "--endpoint",
         metavar="URL",
         help="The S3 server, where it is not AWS. Credentials are found as the AWS tools find them.",
-        rich_help_panel=PANEL,
         show_default=False,
     ),
 ]
@@ -63,7 +58,6 @@ Identity = Annotated[
         "--identity",
         metavar="FILE",
         help="Private key for ssh (default: as ssh finds one).",
-        rich_help_panel=PANEL,
         show_default=False,
     ),
 ]
@@ -73,20 +67,16 @@ KnownHosts = Annotated[
         "--known-hosts",
         metavar="FILE",
         help="File with the other host's public key (default: ssh's own).",
-        rich_help_panel=PANEL,
         show_default=False,
     ),
 ]
-Sudo = Annotated[
-    bool, typer.Option("--sudo", help="Run zfs on the other host by sudo -n.", rich_help_panel=PANEL)
-]
+Sudo = Annotated[bool, typer.Option("--sudo", help="Run zfs on the other host by sudo -n.")]
 Named = Annotated[
     str,
     typer.Option(
         "--instance",
         metavar="NAME",
         help="Which instance, where backups of several lie there.",
-        rich_help_panel=PANEL,
         show_default=False,
     ),
 ]
@@ -96,7 +86,6 @@ Below = Annotated[
         "--below",
         metavar="DATASET",
         help="Restore below this dataset of this host; it is made if it is not there.",
-        rich_help_panel=PANEL,
         show_default=False,
     ),
 ]

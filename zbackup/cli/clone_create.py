@@ -11,12 +11,17 @@ from zbackup.cli import completion, json_shapes, tables
 from zbackup.cli.command_context import OneInstance, on_one
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit, plain
+from zbackup.cli.restore_report import Asked, headline
+from zbackup.cli.restore_target import find_target, proves
 from zbackup.config.units import duration
 from zbackup.jobs.clones.lifecycle import CloneStatus
 from zbackup.jobs.context import Context
 from zbackup.jobs.dev_clones.create import CreateOptions, CreatePlan, create, plan_create, plan_source
+from zbackup.jobs.restore.local_source import LOCAL
+from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.model.errors import UsageError, ZbackupError
-from zbackup.model.moment import Moment, local_text, parse_moment
+from zbackup.model.moment import local_text
+from zbackup.model.target import BackupAsItIs, parse_target
 from zbackup.plan.clones.clone_name import require_good
 from zbackup.plan.clones.lease import end_of
 from zbackup.plan.clones.member_steps import MemberStep, member_steps
@@ -24,7 +29,7 @@ from zbackup.plan.clones.member_steps import MemberStep, member_steps
 
 def plan_member(ctx: Context, options: CreateOptions) -> tuple[MemberStep, ...]:
     """Look, and change nothing. Raise UsageError, NotFound, or Refused for a server that is in no set."""
-    if options.moment or options.parent or options.count > 1:
+    if options.target or options.parent or options.count > 1:
         raise UsageError("a member is made of a backup, one at a time: no --at, --from-clone or --count")
     name = options.name or f"{ctx.instance.lower()}-member"
     require_good(name)
@@ -42,6 +47,7 @@ events. It is masked as configured before anybody can reach it.
 zbackup clone create                                  the next free name, the newest backup
 zbackup clone create shop --name dev1 --lease 8h      the daemon destroys it after 8 hours
 zbackup clone create shop --at "yesterday 10:02"      the moment before the incident
+zbackup clone create shop --at before-drop:shop.orders   before the last statement that dropped it
 zbackup clone create shop --name team --count 5       team-1 to team-5
 zbackup clone create shop --from-clone dev-base       a child of a clone that was masked
 zbackup clone dsn dev1                                how to reach it
@@ -55,7 +61,13 @@ Name = Annotated[
 ]
 At = Annotated[
     str | None,
-    typer.Option("--at", metavar="MOMENT", help="As of this moment (as restore --to).", show_default=False),
+    typer.Option(
+        "--at",
+        metavar="TARGET",
+        help="As of this moment, or what else restore --to takes, such as label:LABEL or before-drop:TABLE.",
+        autocompletion=completion.targets,
+        show_default=False,
+    ),
 ]
 Snapshot = Annotated[
     str,
@@ -126,13 +138,18 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
 ) -> None:
     if at is not None and (snapshot != "latest" or from_clone):
         raise UsageError("say what to clone: --at MOMENT, or a snapshot (--snapshot, --from-clone)")
+    named = parse_target(at) if at is not None else None
     with on_one(options, "clone create", instance) as ctx:
         if as_replica_of not in ("", "production", ctx.instance):
             raise UsageError(f'"{as_replica_of}" cannot be followed: write --as-replica-of production')
-        moment = parse_moment(at, ctx.zone, ctx.clock.now()) if at is not None else None
+        proof = proves(ctx, named) if named else None
+        target = find_target(ctx, LOCAL, named, RestoreOptions(proves=proof), sure=True) if named else None
+        if isinstance(target, BackupAsItIs):
+            snapshot, target = target.name, None
         choice = CreateOptions(
             name=name,
-            moment=moment,
+            target=target,
+            proves=proof,
             snapshot="" if snapshot == "latest" else snapshot,
             parent=from_clone,
             port=_port(port),
@@ -156,14 +173,20 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
             steps = plan_member(ctx, choice)
             emit(options, "clone create", steps_shape(steps), lambda: render_steps(steps, ctx.instance))
             return
-        if moment:
-            ctx.progress.note(f"{ctx.instance} as of {moment.describe()}")
+        asked = Asked(ctx.instance, ctx.zone, target) if target else None
+        if asked:
+            ctx.progress.note(headline(asked))
         if dry_run:
             plan = plan_create(ctx, choice)
         else:
             made = list(_told(options, create(ctx, choice)))
     if dry_run:
-        emit(options, "clone create", plan_shape(plan, moment), lambda: render_plan(plan, ctx))
+        emit(
+            options,
+            "clone create",
+            plan_shape(plan, asked),
+            lambda: render_plan(plan, ctx),
+        )
     else:
         emit(options, "clone create", report_shape(made), lambda: render(made, ctx.zone))
 
@@ -220,12 +243,12 @@ def _told(options: Options, made: Iterator[CloneStatus]) -> Iterator[CloneStatus
         raise
 
 
-def plan_shape(plan: CreatePlan, moment: Moment | None) -> dict[str, Any]:
+def plan_shape(plan: CreatePlan, asked: Asked | None) -> dict[str, Any]:
     return {
         "dry_run": True,
         "names": list(plan.names),
         "snapshot": json_shapes.backup(plan.backup),
-        "at": plain(moment),
+        "at": plain(asked.moment) if asked else None,
         "mask": list(plan.masks),
     }
 

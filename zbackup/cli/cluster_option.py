@@ -8,6 +8,7 @@ import typer
 
 from zbackup.cli import completion
 from zbackup.model.errors import UsageError
+from zbackup.model.target import NamedTarget
 
 Name = Annotated[
     str,
@@ -23,11 +24,10 @@ Name = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterWish:
-    """The wish: a moment or a cluster time, from this host or from a destination, which is read with these
+    """The wish: a target, from this host or from a destination, which is read with these
     private keys."""
 
-    to: str | None
-    to_timestamp: str | None
+    target: NamedTarget | None
     origin: str | None
     there: bool
     private_keys: tuple[Path, ...] = ()

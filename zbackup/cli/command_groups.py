@@ -1,8 +1,9 @@
-"""The list of commands in `--help`: by what people are about to do, each with its whole first sentence."""
+"""The lists in `--help`: of commands by what people are about to do, and of a long command's options."""
 
+from collections.abc import Mapping
 from typing import Any
 
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 Titles = dict[str, tuple[str, ...]]
 
@@ -25,6 +26,7 @@ CLONE_GROUPS: Titles = {
 }
 
 OTHERS = "Commands"
+EVERY_COMMAND = "General"
 LONGEST = 400
 """Characters of a command's first sentence: more than any has."""
 
@@ -54,3 +56,25 @@ class CloneCommands(GroupedCommands):
     """The commands of `zbackup clone`."""
 
     titles = CLONE_GROUPS
+
+
+def with_titles(groups: Titles) -> type[TyperCommand]:
+    """A command whose help lists its options under these titles; those in none of them come last, under
+    EVERY_COMMAND."""
+
+    class GroupedOptions(TyperCommand):
+        def format_options(self, ctx: Any, formatter: Any) -> None:
+            title_of = {name: title for title, names in groups.items() for name in names}
+            rows: Mapping[str, list[tuple[str, str]]] = {
+                title: [] for title in ("Arguments", *groups, EVERY_COMMAND)
+            }
+            for param in self.get_params(ctx):
+                is_argument = param.param_type_name == "argument"
+                title = "Arguments" if is_argument else title_of.get(param.opts[0], EVERY_COMMAND)
+                if record := param.get_help_record(ctx):
+                    rows[title].append(record)
+            for title, listed in rows.items():
+                with formatter.section(title):
+                    formatter.write_dl(listed)
+
+    return GroupedOptions

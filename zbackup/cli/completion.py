@@ -5,6 +5,7 @@ from zbackup.config.load import load
 from zbackup.config.settings import Settings
 from zbackup.model.errors import ZbackupError
 from zbackup.model.log_entry import KINDS
+from zbackup.model.target import LATEST
 
 
 def instances(incomplete: str) -> list[str]:
@@ -36,6 +37,12 @@ def clones(incomplete: str) -> list[str]:
     except ZbackupError:
         return []
     return [name for name in names if name.startswith(incomplete)]
+
+
+def targets(incomplete: str) -> list[str]:
+    """What a target of a restore begins with, but for times and transactions."""
+    words = (LATEST, "now", "backup:", "label:", "before-drop:", "before-truncate:")
+    return [word for word in words if word.startswith(incomplete)]
 
 
 def kinds(incomplete: str) -> list[str]:

@@ -20,15 +20,21 @@ from zbackup.cli.command_context import At, OneInstance, on_one
 from zbackup.cli.log_lines import LogLines, entry_shape, gaps, read_shape
 from zbackup.cli.options import Options
 from zbackup.cli.output import print_line, say, tell
+from zbackup.cli.restore_target import find_target, proves
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.log.log import follow, largest, promised_from, rows_of, was_promised
+from zbackup.jobs.restore.local_source import LOCAL
+from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.search_copies import search_copies
 from zbackup.jobs.restore.search_log import require_all_read, search_log
+from zbackup.jobs.restore.source import BackupSource
 from zbackup.model.errors import NotInstalled, Refused, UsageError
+from zbackup.model.log import ClusterTime
 from zbackup.model.log_entry import KINDS, Kind, LogEntry, LogFilter, LogRead
-from zbackup.model.moment import FORMS, parse_moment
+from zbackup.model.moment import FORMS
 from zbackup.model.progress import Progress
 from zbackup.model.table_name import parse_table
+from zbackup.model.target import NamedBackup, parse_target
 from zbackup.model.transaction_name import parse_named
 from zbackup.proc.start import PIPE, Child, for_pager, start
 
@@ -138,6 +144,7 @@ On a terminal it goes through PAGER, or less -FRX; PAGER=cat prints it as it com
 zbackup log shop --table shop.orders --since -1h
 zbackup log shop --table shop.orders --kind drop --kind truncate
 zbackup log shop --kind ddl --since "yesterday 00:00"
+zbackup log shop --since label:before-deploy        since the backup with this label
 zbackup log shop --largest 10 --since -1d           the transactions with most bytes
 zbackup log shop --grep "WHERE 1"                   in the statements' texts
 zbackup log shop --kind ddl --statements full       with passwords and data; root only
@@ -171,12 +178,17 @@ Kinds = Annotated[
 Since = Annotated[
     str | None,
     typer.Option(
-        "--since", metavar="MOMENT", help="Only what was committed then or later.", show_default=False
+        "--since",
+        metavar="TARGET",
+        help="Only what was committed then or later: a moment, or what restore --to takes.",
+        show_default=False,
     ),
 ]
 Until = Annotated[
     str | None,
-    typer.Option("--until", metavar="MOMENT", help="Only what was committed before.", show_default=False),
+    typer.Option(
+        "--until", metavar="TARGET", help="Only what was committed before that.", show_default=False
+    ),
 ]
 Largest = Annotated[
     int,
@@ -252,14 +264,14 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         if rows is not None:
             _show_rows(options, pager, rows_of(ctx, parse_named(rows)))
             return
+        there = app.choose_destination(ctx, at) if at else None
         wanted = LogFilter(
             tables=tuple(str(parse_table(name, ctx.engine_name)) for name in table or ()),
             kinds=frozenset(_kind(name) for name in kind or ()),
-            since=parse_moment(since, ctx.zone, ctx.clock.now()).at if since else None,
-            until=parse_moment(until, ctx.zone, ctx.clock.now()).at if until else None,
+            since=_bound(ctx, there, since) if since else None,
+            until=_bound(ctx, there, until) if until else None,
             grep=grep,
         )
-        there = app.choose_destination(ctx, at) if at else None
         found = _found(ctx, there, wanted, follow_on=follow_on)
         if statements:
             found = map(_as_logged, found)
@@ -272,6 +284,20 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
             # A log that is followed has no end at which to tell of what is long gone.
             promised=None if follow_on else promised_from(ctx, wanted, there),
         )
+
+
+def _bound(ctx: Context, there: ShipDestination | None, text: str) -> datetime:
+    """The time that bounds what is shown: a moment, when a transaction was committed, or to which a backup's
+    data reaches. Raise UsageError for what only the log of this host tells, where another is read."""
+    named = parse_target(text)
+    source: BackupSource = LOCAL
+    if there and not isinstance(named, str | ClusterTime):
+        if not isinstance(named, NamedBackup):
+            raise UsageError(f'"{text}" is looked for in the log of this host: leave out --at')
+        from zbackup.jobs.restore.destination_source import DestinationSource
+
+        source = DestinationSource(there)
+    return find_target(ctx, source, named, RestoreOptions(proves=proves(ctx, named)), sure=True).at
 
 
 def _found(

@@ -14,7 +14,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from zbackup.cli import logs
-from zbackup.cli.command_groups import GroupedCommands
+from zbackup.cli.command_groups import GroupedCommands, with_titles
 from zbackup.cli.options import FLAGS, VALUED, Options, common_options
 from zbackup.cli.output import (
     INTERRUPTED,
@@ -116,7 +116,9 @@ def build(only: str | None = None) -> typer.Typer:
         if name == "clone":
             app.add_typer(module.build(), name=name)
         else:
-            app.command(name, help=module.HELP)(common_options(module.command))
+            groups = getattr(module, "OPTION_GROUPS", None)
+            shown_as = with_titles(groups) if groups else None
+            app.command(name, help=module.HELP, cls=shown_as)(common_options(module.command))
     return app
 
 

@@ -25,11 +25,11 @@ from zbackup.jobs.cluster.restore import (
     restore_cluster,
 )
 from zbackup.jobs.context import Context
-from zbackup.jobs.restore.source import LATEST
 from zbackup.model.cluster import Cluster
 from zbackup.model.errors import NotFound, UsageError
 from zbackup.model.log import ClusterTime
 from zbackup.model.moment import local_text, parse_moment, utc_text
+from zbackup.model.target import LATEST
 from zbackup.plan.cluster import of_moment
 
 
@@ -89,19 +89,14 @@ def restore(
 
 def _target(wish: ClusterWish, ctx: Context) -> ClusterTime | None:
     """The cluster time that is meant; None for the newest. Raise UsageError unless one is named."""
-    match (wish.to, wish.to_timestamp):
-        case (None, str(text)):
-            try:
-                return ClusterTime.parse(text)
-            except ValueError as wrong:
-                raise UsageError(f"--to-timestamp: {wrong}") from wrong
-        case (str(text), None):
-            if text.strip().lower() in (LATEST, "now"):
+    match wish.target:
+        case ClusterTime():
+            return wish.target
+        case str():
+            if wish.target in (LATEST, "now"):
                 return None
-            return of_moment(parse_moment(text, ctx.zone, ctx.clock.now()))
-    raise UsageError(
-        "say where to restore the cluster to: --to MOMENT, --to latest or --to-timestamp SECONDS,INC"
-    )
+            return of_moment(parse_moment(wish.target, ctx.zone, ctx.clock.now()))
+    raise UsageError("say where to restore the cluster to: --to MOMENT, --to latest or --to SECONDS,INC")
 
 
 def _asked(member: ClusterMember, at: ClusterTime) -> Asked:

@@ -14,7 +14,7 @@ from zbackup.model import cluster
 from zbackup.model.cluster import Addresses
 from zbackup.model.errors import UsageError
 from zbackup.model.log import ClusterTime
-from zbackup.model.target import RestoreTarget
+from zbackup.model.target import NamedTarget, RestoreTarget
 
 Configdb = Annotated[
     str,
@@ -47,7 +47,7 @@ ClusterKey = Annotated[
 
 
 def wished(
-    configdb: str, shards: Sequence[str], key: Path | None, to_timestamp: str | None, others: Sequence[object]
+    configdb: str, shards: Sequence[str], key: Path | None, target: NamedTarget, others: Sequence[object]
 ) -> Addresses | None:
     """The addresses of all members; None where none is given.
 
@@ -57,7 +57,7 @@ def wished(
         if shards or key:
             raise UsageError("--shard and --cluster-key go with --configdb SET/HOST:PORT")
         return None
-    if to_timestamp is None:
+    if not isinstance(target, ClusterTime):
         raise UsageError(
             "--configdb goes with --to-timestamp SECONDS,INC: the same cluster time on every host of the "
             "cluster (zbackup window shows what each holds)"

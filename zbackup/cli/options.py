@@ -11,7 +11,6 @@ import typer
 from zbackup.cli import logs
 from zbackup.cli.logs import LogFormat
 
-PANEL = "Options of every command"
 FLAGS = ("--json", "--quiet", "-q", "--debug")
 VALUED = ("--config", "--log-format")
 
@@ -21,24 +20,17 @@ ConfigFile = Annotated[
         "--config",
         metavar="FILE",
         help="Configuration file (default: $ZBACKUP_CONFIG, else /etc/zbackup/config.toml).",
-        rich_help_panel=PANEL,
     ),
 ]
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print the result, or the error, as JSON.", rich_help_panel=PANEL)
-]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No progress and no notes.", rich_help_panel=PANEL)
-]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result, or the error, as JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")]
 Debug = Annotated[
     bool,
-    typer.Option("--debug", help="Log every step, and show tracebacks of errors.", rich_help_panel=PANEL),
+    typer.Option("--debug", help="Log every step, and show tracebacks of errors."),
 ]
 LogStyle = Annotated[
     LogFormat,
-    typer.Option(
-        "--log-format", help="How log lines look (auto: JSON under systemd).", rich_help_panel=PANEL
-    ),
+    typer.Option("--log-format", help="How log lines look (auto: JSON under systemd)."),
 ]
 
 

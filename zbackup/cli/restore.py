@@ -14,6 +14,7 @@ from zbackup.cli import at_address, cluster_option, completion, on_member
 from zbackup.cli import private_key as private_key_option
 from zbackup.cli.at_address import AddressOptions, Elsewhere, on_address
 from zbackup.cli.command_context import OneInstance, on_one
+from zbackup.cli.command_groups import Titles
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit
 from zbackup.cli.restore_report import (
@@ -25,14 +26,7 @@ from zbackup.cli.restore_report import (
     render_report,
     report_shape,
 )
-from zbackup.cli.restore_target import (
-    NamedTarget,
-    TargetOptions,
-    find_target,
-    is_foreign,
-    proves,
-    require_used,
-)
+from zbackup.cli.restore_target import find_target, named_target, proves, require_used
 from zbackup.config import from_address
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.local_source import LOCAL
@@ -45,21 +39,23 @@ from zbackup.model.archive import MOST_EPOCH
 from zbackup.model.cluster import Addresses
 from zbackup.model.errors import Disproved, UsageError
 from zbackup.model.moment import FORMS
-from zbackup.model.target import RestoreTarget
+from zbackup.model.target import NamedBackup, NamedTarget, RestoreTarget
 from zbackup.registry import annex
 
 To = Annotated[
     str | None,
-    typer.Option("--to", metavar="MOMENT", help="The moment to restore to.", show_default=False),
+    typer.Option(
+        "--to",
+        metavar="TARGET",
+        help="Restore to this target: see above.",
+        autocompletion=completion.targets,
+        show_default=False,
+    ),
 ]
 ToTimestamp = Annotated[
     str | None,
     typer.Option(
-        "--to-timestamp",
-        metavar="SECONDS,INC",
-        help="MongoDB: restore everything before this exact cluster time, and not the operation at it. "
-        "Instead of --to.",
-        show_default=False,
+        "--to-timestamp", metavar="SECONDS,INC", help="The same as --to SECONDS,INC.", show_default=False
     ),
 ]
 BeforeOption = Annotated[
@@ -67,29 +63,17 @@ BeforeOption = Annotated[
     typer.Option(
         "--before",
         metavar="TRANSACTION",
-        help="MySQL, MariaDB: restore what is in the log before this transaction, and not it: its GTID, or "
-        "FILE:POSITION as mysqlbinlog prints it. Instead of --to.",
+        help="The same as --to GTID and --to FILE:POSITION.",
         show_default=False,
     ),
 ]
 ToBackup = Annotated[
     str | None,
-    typer.Option(
-        "--to-backup",
-        metavar="NAME",
-        help="Restore this backup as it is, with nothing replayed; also of a server that keeps no log. "
-        "Instead of --to; see zbackup list.",
-        show_default=False,
-    ),
+    typer.Option("--to-backup", metavar="NAME", help="The same as --to backup:NAME.", show_default=False),
 ]
 ToLabel = Annotated[
     str | None,
-    typer.Option(
-        "--to-label",
-        metavar="LABEL",
-        help="Restore the newest backup with this label as it is (see zbackup snapshot); instead of --to.",
-        show_default=False,
-    ),
+    typer.Option("--to-label", metavar="LABEL", help="The same as --to label:LABEL.", show_default=False),
 ]
 AsReplicaSet = Annotated[
     str,
@@ -115,9 +99,7 @@ BeforeDrop = Annotated[
     typer.Option(
         "--before-drop",
         metavar="SCHEMA.TABLE",
-        help="Restore to just before the last statement that dropped this table (or collection), or its "
-        "schema. You confirm the statement; the new server is checked for the table. Quote a name with a "
-        "dot: '`my.db`.orders'. Instead of --to.",
+        help="The same as --to before-drop:SCHEMA.TABLE.",
         show_default=False,
     ),
 ]
@@ -126,12 +108,12 @@ BeforeTruncate = Annotated[
     typer.Option(
         "--before-truncate",
         metavar="SCHEMA.TABLE",
-        help="The same for the last TRUNCATE.",
+        help="The same as --to before-truncate:SCHEMA.TABLE.",
         show_default=False,
     ),
 ]
 Yes = Annotated[
-    bool, typer.Option("--yes", "-y", help="With --before-drop, --before-truncate and --table: do not ask.")
+    bool, typer.Option("--yes", "-y", help="With before-drop:, before-truncate: and --table: do not ask.")
 ]
 Name = Annotated[
     str,
@@ -225,38 +207,72 @@ Missing = Annotated[
 Changed = Annotated[bool, typer.Option("--changed", help="With --table: put back the rows that differ.")]
 
 
+OPTION_GROUPS: Titles = {
+    "What to restore": (
+        *("--to", "--base", "--skip", "--accept-clock", "--yes", "--before", "--before-drop"),
+        *("--before-truncate", "--to-backup", "--to-label", "--to-timestamp"),
+    ),
+    "From where": ("--from", "--run-at-destination", "--accept-older", "--epoch", "--private-key"),
+    "The new server": ("--name", "--port", "--read-only", "--as-replica-set", "--keep", "--dry-run"),
+    "Back into production": ("--table", "--into", "--missing", "--changed"),
+    "Clusters (sharded MongoDB)": ("--cluster", "--configdb", "--shard", "--cluster-key"),
+    "This host without a configuration (--from ADDRESS)": (
+        *(
+            "--key",
+            "--endpoint",
+            "--identity",
+            "--known-hosts",
+            "--sudo",
+            "--instance",
+            "--below",
+            "--server",
+        ),
+    ),
+}
+
 MOST_DISPROVED = 3
 """The number of wrong statements after which a restore stops looking for an earlier one."""
 
-HELP = f"""Restore to a moment, as a new server.
+HELP = f"""Restore to a moment or another target, as a new server.
 
 The new server has everything committed before the moment, and nothing committed at it or later. It runs
 beside the original, which is not touched, and may even be down. It keeps running: see zbackup clone.
 
 A moment is {FORMS}. Without a zone it is in the configured
 one; without a date it is the last time that the clock showed it. A time that happened twice or never because
-clocks were changed is refused, with both readings.
+clocks were changed is refused, with both readings. Other targets:
+
+\b
+latest                  all that there is: in the server's log, or at the destination
+GTID, FILE:POSITION     MySQL, MariaDB: everything in the log before this transaction
+SECONDS,INC             MongoDB: everything before this cluster time
+backup:NAME             this backup as it is, with nothing replayed, also where there is no log
+label:LABEL             the newest backup with this label, as it is: see zbackup snapshot
+before-drop:TABLE       before the last statement that dropped this table (or collection), or its
+                        schema; you confirm it, and the new server is checked for the table
+before-truncate:TABLE   the same for the last TRUNCATE; quote a name with a dot: '`my.db`.orders'
+
+Examples:
 
 \b
 zbackup restore --to "2024-05-01 10:02"
 zbackup restore shop --to -15m --dry-run
 zbackup restore shop --to "yesterday 10:02:03.5" --name before-drop --port 3307 --read-only
-zbackup restore shop --before 3e11fa47-71ca-11e1-9e33-c80aa9429562:23     everything before this transaction
-zbackup restore shop --before binlog.000012:4711 --dry-run     the same by its position in the log
+zbackup restore shop --to 3e11fa47-71ca-11e1-9e33-c80aa9429562:23
+zbackup restore shop --to binlog.000012:4711 --dry-run
+zbackup restore shop --to before-drop:shop.orders
+zbackup restore shop --to backup:zbackup-20240501T080000Z
+zbackup restore shop --to label:before-deploy
 zbackup restore shop --skip 3e11fa47-71ca-11e1-9e33-c80aa9429562:23       all there is but this transaction
-zbackup restore shop --before-drop shop.orders       before the last statement that dropped it, which is shown
-zbackup restore shop --to-backup zbackup-20240501T080000Z   a backup as it is, with nothing replayed
-zbackup restore shop --to-label before-deploy       the newest backup with this label, as it is
-zbackup restore shop --to latest                   all that there is
 zbackup restore shop --to 10:02 --base zbackup-20240501T080000Z   from an older backup than it would take
 zbackup restore shop --base tank/mysql@autosnap_2024-05-01_10:00:00_hourly    what another tool took, as it is
 zbackup restore shop --from offsite --to latest    from a destination, fetched into new datasets
 zbackup restore shop --from here --run-at-destination --to latest    on the destination's own pool
 zbackup restore --from s3://bucket/db1 --key FILE --below tank/recovered --to latest   with no configuration
-zbackup restore shop --before-drop shop.orders --table shop.orders   and back into production with it
-zbackup restore docs --to-timestamp 1714557720,1 --port 27018 --as-replica-set rescue
+zbackup restore shop --to before-drop:shop.orders --table shop.orders   and back into production with it
+zbackup restore docs --to 1714557720,1 --port 27018 --as-replica-set rescue
 zbackup restore --cluster shop --to "10:02" --port 27100    a sharded MongoDB: all of its members to one time
-zbackup restore --to-timestamp 1714557720,1 --configdb cfg/db0:27100 --shard rs0/db1:27100   the same by hosts
+zbackup restore --to 1714557720,1 --configdb cfg/db0:27100 --shard rs0/db1:27100   the same by hosts
 """
 
 
@@ -307,6 +323,15 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         raise UsageError("--into, --missing and --changed are about what --table names")
     if private_key and not origin:
         raise UsageError("--private-key works only with a bucket: add --from DESTINATION or ADDRESS")
+    given = {
+        "--to": to,
+        "--to-timestamp": to_timestamp,
+        "--before": before,
+        "--before-drop": before_drop,
+        "--before-truncate": before_truncate,
+        "--to-backup": to_backup,
+        "--to-label": to_label,
+    }
     if cluster:
         cluster_option.require_alone(
             *(instance, before, before_drop, before_truncate, to_backup, to_label, base, epoch, read_only),
@@ -315,24 +340,15 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
             *(configdb, shard, cluster_key),
         )
         asked_for = cluster_option.ClusterWish(
-            to=to,
-            to_timestamp=to_timestamp,
+            target=named_target(given) if to or to_timestamp else None,
             origin=origin,
             there=there,
             private_keys=tuple(private_key or ()),
         )
         _restore_cluster(options, cluster, asked_for, (name, port, keep), dry_run=dry_run)
         return
-    named_target = TargetOptions(
-        to=to,
-        to_timestamp=to_timestamp,
-        before=before,
-        before_drop=before_drop,
-        before_truncate=before_truncate,
-        to_backup=to_backup,
-        to_label=to_label,
-    ).named(base=base, origin=origin, skips=skip is not None)
-    require_used(named_target, origin, there=there, accept=(accept_older, epoch is not None, accept_clock))
+    named = named_target(given, base=base, origin=origin, skips=skip is not None)
+    require_used(named, origin, there=there, accept=(accept_older, epoch is not None, accept_clock))
     choice = RestoreOptions(
         name=name,
         port=port,
@@ -345,7 +361,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         accept_clock=accept_clock,
     )
     addresses = on_member.wished(
-        configdb, shard or (), cluster_key, to_timestamp, (port, read_only, as_replica_set, table)
+        configdb, shard or (), cluster_key, named, (port, read_only, as_replica_set, table)
     )
     program = from_address.named(server) if server else None
     elsewhere = AddressOptions(
@@ -363,10 +379,10 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     with _context(options, instance, elsewhere, base, given_with) as (ctx, configuration):
         if copies := annex("copyback.after_restore") if table else None:
             wish = copies.wished(ctx, table, into, missing=missing, changed=changed)
-        source = _source(ctx, origin, elsewhere, there=there, foreign=is_foreign(named_target))
+        source = _source(ctx, origin, elsewhere, there=there, foreign=named == NamedBackup("snapshot", base))
         choice = choice if skip is None else without(ctx, choice, skip)
-        choice = replace(choice, proves=proves(ctx, named_target))
-        found = _Found(ctx, source, named_target, choice, addresses, sure=yes or dry_run)
+        choice = replace(choice, proves=proves(ctx, named))
+        found = _Found(ctx, source, named, choice, addresses, sure=yes or dry_run)
         if not dry_run:
             report = found.restored()
             copied = copies.bring_back(ctx, report, wish, yes=yes) if copies else None
@@ -404,7 +420,7 @@ class _Found:
 
     ctx: Context
     source: BackupSource
-    named_target: NamedTarget
+    named: NamedTarget
     choice: RestoreOptions
     addresses: Addresses | None
     sure: bool
@@ -430,7 +446,7 @@ class _Found:
 
     def _target(self, disproved: Sequence[str]) -> tuple[RestoreTarget, RestoreOptions]:
         ctx, source = self.ctx, self.source
-        target = find_target(ctx, source, self.named_target, self.choice, sure=self.sure, disproved=disproved)
+        target = find_target(ctx, source, self.named, self.choice, sure=self.sure, disproved=disproved)
         ctx.progress.note(headline(Asked(ctx.instance, ctx.zone, target)))
         return target, on_member.chosen(ctx, target, self.choice, source, self.addresses)
 

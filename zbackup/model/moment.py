@@ -108,6 +108,15 @@ def parse_moment(text: str, zone: ZoneInfo, now: datetime) -> Moment:
     raise UsageError(f'"{text}" is not a moment; write {FORMS}')
 
 
+def is_moment(text: str) -> bool:
+    """Whether the text has the form of a moment or of a day. parse_moment may still refuse its numbers."""
+    cleaned = " ".join(text.split())
+    forms = (_RELATIVE, _ABSOLUTE, _DATE_ONLY)
+    return cleaned == "now" or bool(
+        _AGO.fullmatch(cleaned.lower()) or any(form.fullmatch(cleaned) for form in forms)
+    )
+
+
 def end_after(now: datetime, seconds: float) -> datetime:
     """The end of a time that begins now. Raise UsageError when it is out of bounds."""
     try:

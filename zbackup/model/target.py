@@ -1,15 +1,94 @@
 """Targets of a restore, and the stops of a replay: what is asked for, and what an engine is told.
 
-The words of `restore --to` are read into a `target` (RestoreTarget), which every job and plan is given. An
-engine is given a `stop` (Stop), which it finds in its log: there it is a position.
+The words of `restore --to` are parsed here into a NamedTarget. A look at the backups and the log makes of
+that a `target` (RestoreTarget), which every job and plan is given. An engine is given a `stop` (Stop), which
+it finds in its log: there it is a position.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final, Literal
 
+from zbackup.model.errors import UsageError
 from zbackup.model.log import ClusterTime, Transaction
-from zbackup.model.moment import Moment
-from zbackup.model.transaction_name import TransactionName
+from zbackup.model.moment import FORMS, Moment, is_moment
+from zbackup.model.transaction_name import TransactionName, parse_named
+
+LATEST: Final = "latest"
+"""The word that asks for all there is: at a destination what arrived, here what is in the server's log."""
+
+TARGET_FORMS: Final = (
+    f'a moment ({FORMS}), "{LATEST}", a GTID, FILE:POSITION, SECONDS,INC (MongoDB), backup:NAME, '
+    "label:LABEL, before-drop:TABLE or before-truncate:TABLE"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedBackup:
+    """A backup as it is: the one of this name, the newest with this label, or a snapshot DATASET@NAME that
+    others took."""
+
+    by: Literal["backup", "label", "snapshot"]
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class LastStatement:
+    """The last statement that dropped or emptied this table, whose name is as it was typed."""
+
+    kind: Literal["drop", "truncate"]
+    table: str
+
+
+NamedTarget = str | ClusterTime | TransactionName | NamedBackup | LastStatement
+"""What names a target. A moment, "now" and LATEST are text; a transaction and a cluster time mean: before it.
+"""
+
+
+def parse_target(text: str) -> NamedTarget:
+    """Parse the words of --to; a moment stays text, as its meaning depends on zone and clock.
+
+    Raise UsageError for anything else.
+    """
+    cleaned = text.strip()
+    if (word := cleaned.lower()) in (LATEST, "now"):
+        return word
+    prefix, colon, name = cleaned.partition(":")
+    if colon and (named := _prefixed(prefix, name.strip())):
+        return named
+    named_transaction = _transaction(cleaned)
+    if is_moment(cleaned):
+        if named_transaction and str(named_transaction) == cleaned:
+            raise UsageError(
+                f'"{text}" is a day and a GTID: write "{cleaned} 00:00" for the day\'s first moment, or '
+                f"--before {cleaned} for the GTID"
+            )
+        return text
+    if named_transaction is None:
+        raise UsageError(f'"{text}" is not a moment or another target: write {TARGET_FORMS}')
+    return named_transaction
+
+
+def _prefixed(prefix: str, name: str) -> NamedBackup | LastStatement | None:
+    match prefix:
+        case "backup":
+            return NamedBackup("backup", name)
+        case "label":
+            if not name:
+                raise UsageError("a label is missing: zbackup list shows those there are")
+            return NamedBackup("label", name)
+        case "before-drop":
+            return LastStatement("drop", name)
+        case "before-truncate":
+            return LastStatement("truncate", name)
+    return None
+
+
+def _transaction(text: str) -> TransactionName | ClusterTime | None:
+    with suppress(UsageError):
+        return parse_named(text)
+    return None
 
 
 @dataclass(frozen=True, slots=True)

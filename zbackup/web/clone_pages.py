@@ -6,7 +6,6 @@ page may give it (features.webpage.operations).
 
 import secrets
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -14,12 +13,11 @@ from zoneinfo import ZoneInfo
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from zbackup.model.errors import NotFound, Refused, UsageError
+from zbackup.model.errors import NotFound, UsageError
 from zbackup.model.event_log import log
-from zbackup.model.moment import parse_moment
-from zbackup.model.overview import Overview, OverviewClone
+from zbackup.model.overview import Overview, OverviewClone, OverviewInstance
 from zbackup.web.guard import audit_name
-from zbackup.web.page import Pages, instance_of
+from zbackup.web.page import Pages, instance_of, moment_of
 from zbackup.web.source import CloneWish
 
 FAR = timedelta(days=366 * 50)
@@ -89,16 +87,16 @@ def order(pages: Pages, request: Request, seen: Overview) -> Response:
     verb = form.get("verb", "")
     if verb in SURE and not form.get("sure"):
         raise UsageError(f"Nothing was done: say that you are sure, by the box beside “{verb.capitalize()}”.")
+    found = instance_of(seen, form.get("instance", ""))
     wish = CloneWish(
         verb=verb,
         id=form.get("once", ""),
         who=audit_name(request),
-        instance=form.get("instance", ""),
+        instance=found.name,
         clone=form.get("clone", "").strip(),
-        at=_at(pages, seen, verb, form.get("at", "").strip()),
+        at=_at(pages, seen, verb, found, form.get("at", "").strip()),
         lease=form.get("lease", ""),
     )
-    instance_of(seen, wish.instance)
     name = pages.source.order(wish)
     log.info("web.ordered", who=wish.who, verb=verb, instance=wish.instance, clone=wish.clone, operation=name)
     return RedirectResponse(f"/operations/{name}", status_code=303)
@@ -135,12 +133,8 @@ def _clone(seen: Overview, name: str) -> OverviewClone:
     return found
 
 
-def _at(pages: Pages, seen: Overview, verb: str, text: str) -> str:
-    """A moment as the other side takes it. Raise UsageError for none."""
+def _at(pages: Pages, seen: Overview, verb: str, found: OverviewInstance, text: str) -> str:
+    """A moment as the other side takes it. Raise as moment_of() does."""
     if verb == "reset" or not text:
         return text
-    if len(text) > 100:
-        raise UsageError("That is no moment: it is too long.")
-    with suppress(OverflowError, ValueError):
-        return parse_moment(text, ZoneInfo(seen.zone), pages.clock()).at.isoformat()
-    raise Refused("That is no moment.")
+    return moment_of(found, text, ZoneInfo(seen.zone), pages.clock()).at.isoformat()

@@ -1,6 +1,7 @@
 """The frame of every page: what all of them have, and what is shown where one cannot be."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import wraps
@@ -12,8 +13,11 @@ from jinja2 import Environment
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from zbackup.model.errors import NotFound, ZbackupError
+from zbackup.model.command_line import command_line
+from zbackup.model.errors import NotFound, Refused, UsageError, ZbackupError
+from zbackup.model.moment import Moment, parse_moment
 from zbackup.model.overview import Overview, OverviewInstance
+from zbackup.model.target import LATEST, NamedBackup, parse_target
 from zbackup.web.guard import RequestGuard
 from zbackup.web.source import WebSource
 from zbackup.web.template_filters import Words
@@ -76,3 +80,30 @@ def instance_of(seen: Overview, name: str) -> OverviewInstance:
     if found is None:
         raise NotFound("There is no such instance.")
     return found
+
+
+def moment_of(found: OverviewInstance, text: str, zone: ZoneInfo, now: datetime) -> Moment:
+    """Parse what was typed: a moment, or backup:NAME or label:LABEL for the moment that its data is of.
+
+    Raise UsageError for a target that only the command line takes, NotFound for no such backup.
+    """
+    if len(text) > 100:
+        raise UsageError("That is no moment: it is too long.")
+    with suppress(OverflowError, ValueError):
+        named = parse_target(text)
+        if isinstance(named, str):
+            return parse_moment("now" if named == LATEST else named, zone, now)
+        if isinstance(named, NamedBackup):
+            return Moment(_data_of(found, named), text, zone)
+        command = command_line("zbackup", "restore", found.name, "--to", text)
+        raise UsageError(f"This page takes moments and backups. On the command line: {command}")
+    raise Refused("That is no moment.")
+
+
+def _data_of(found: OverviewInstance, named: NamedBackup) -> datetime:
+    """The time that a backup's data is of: the newest with this label, or the one of this name."""
+    those = [b for b in found.backups if (b.name if named.by == "backup" else b.label) == named.name]
+    if not those:
+        raise NotFound("There is no such backup.")
+    newest = max(those, key=lambda backup: backup.taken)
+    return newest.as_of or newest.taken

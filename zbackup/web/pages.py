@@ -2,7 +2,6 @@
 
 import secrets
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cache
@@ -20,9 +19,9 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from zbackup.model.command_line import command_line
-from zbackup.model.errors import Refused, UsageError, ZbackupError
+from zbackup.model.errors import ZbackupError
 from zbackup.model.event_log import log
-from zbackup.model.moment import Moment, parse_moment, utc_text
+from zbackup.model.moment import utc_text
 from zbackup.model.overview import Overview, OverviewInstance
 from zbackup.model.run import JobRun
 from zbackup.plan.timeline.answer import best_destination, can_be_restored, estimate
@@ -31,7 +30,7 @@ from zbackup.plan.timeline.leaving import leaving
 from zbackup.plan.timeline.picture import Picture, draw, zoom
 from zbackup.web import clone_pages
 from zbackup.web.guard import COOKIE, RequestGuard
-from zbackup.web.page import Pages, instance_of, link, shown
+from zbackup.web.page import Pages, instance_of, link, moment_of, shown
 from zbackup.web.sessions import SESSION_S
 from zbackup.web.source import WebSource
 from zbackup.web.template_filters import ORDER
@@ -178,7 +177,7 @@ def moment(pages: Pages, request: Request, seen: Overview) -> Response:
     found = instance_of(seen, request.path_params["name"])
     zone = ZoneInfo(seen.zone)
     text = request.query_params.get("at", "")
-    wanted = _moment(text, zone, pages.clock())
+    wanted = moment_of(found, text, zone, pages.clock())
     # What is asked for now is not yet in the overview, which is some seconds old.
     answer = can_be_restored(replace(found, looked=max(found.looked, pages.clock())), wanted.at)
     if wanted.is_now and found.ranges and found.ranges[-1].live:
@@ -309,15 +308,7 @@ def _view(request: Request, found: OverviewInstance, zone: ZoneInfo) -> Timeline
     if not (start and end):
         return _usual(found)
     now = found.looked
-    times = [_moment(text, zone, now).at for text in (start, end)]
+    times = [moment_of(found, text, zone, now).at for text in (start, end)]
     # Beyond is nothing; and a calendar has an end.
     earliest, latest = (min(max(at, now - FAR), now + timedelta(days=366)) for at in times)
     return view_of(earliest, latest, WIDTH)
-
-
-def _moment(text: str, zone: ZoneInfo, now: datetime) -> Moment:
-    if len(text) > 100:
-        raise UsageError("That is no moment: it is too long.")
-    with suppress(OverflowError, ValueError):
-        return parse_moment(text, zone, now)
-    raise Refused("That is no moment.")

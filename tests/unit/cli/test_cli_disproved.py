@@ -7,11 +7,11 @@ import pytest
 
 from zbackup.cli import restore as room
 from zbackup.cli.restore import MOST_DISPROVED, _Found
-from zbackup.cli.restore_target import NamedTarget
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.model.errors import Disproved
 from zbackup.model.proof import ProofSubject
 from zbackup.model.table_name import TableName
+from zbackup.model.target import NamedTarget
 
 DROP = ProofSubject(kind="drop", table=TableName("shop", "orders"))
 

@@ -104,7 +104,7 @@ def everything_in_json() -> dict[str, Any]:
         "clone create": clone_create.report_shape([DEV]),
         "clone create --dry-run": clone_create.plan_shape(
             CreatePlan(names=("shop-dev1",), backup=a_backup(), restore=None, masks=("/mask.sql",)),
-            ASKED.moment,
+            ASKED,
         ),
         "verify": verify._shape(done(verify.Verified(VERIFIED, None))),
         "verify --drill here": verify._shape(done(verify.Verified(None, DRILLED))),

@@ -16,6 +16,7 @@ from zbackup.cli.command_groups import GROUPS
 from zbackup.cli.main import _named, invoke
 from zbackup.config.load import VARIABLE
 from zbackup.model.moment import parse_moment
+from zbackup.model.target import LATEST, parse_target
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = str(ROOT / "config.example.toml")
@@ -54,11 +55,12 @@ def test_help_has_an_example_and_json(command: str, capsys: pytest.CaptureFixtur
 def test_moments_in_examples_are_moments(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke([*command.split(), "--help"]) == 0
     examples = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  zbackup ")]
-    found = re.findall(r'--(?:to|since|until|at) (?:"([^"]+)"|([-0-9a-z:]+))', "\n".join(examples))
-    moments = {quoted or plain for quoted, plain in found} - {"latest", "offsite"}
+    found = re.findall(r'--(?:to|since|until|at) (?:"([^"]+)"|([-.,\w:]+))', "\n".join(examples))
+    moments = {quoted or plain for quoted, plain in found} - {"offsite"}
     assert moments
-    for moment in moments:
-        parse_moment(moment, ZoneInfo("Europe/Berlin"), datetime.now(UTC))
+    for target in map(parse_target, moments):
+        if isinstance(target, str) and target != LATEST:
+            parse_moment(target, ZoneInfo("Europe/Berlin"), datetime.now(UTC))
 
 
 def test_main_help_has_the_exit_statuses(capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,9 +82,9 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ("", 2, "Missing command; see zbackup --help"),
         ("lst", 2, "Did you mean 'list'?; see zbackup --help"),
         ("clone", 2, "Missing command; see zbackup clone --help"),
-        ("restore", 2, "say where to restore to, by one of --to MOMENT, --to-backup NAME"),
-        ("restore --to now --to-timestamp 1,1", 2, "by one of --to MOMENT, --to-backup NAME"),
-        ("restore --before 0-1-7 --to-timestamp 1,1", 2, "by one of --to MOMENT, --to-backup NAME"),
+        ("restore", 2, "say where to restore to, by one --to TARGET: a moment ("),
+        ("restore --to now --to-timestamp 1,1", 2, "by one --to TARGET: a moment ("),
+        ("restore --before 0-1-7 --to-timestamp 1,1", 2, "by one --to TARGET: a moment ("),
         ("restore --before DROP", 2, '"DROP" names no transaction: write a GTID ('),
         ("restore --to-timestamp 17145", 2, '"17145" is not SECONDS,INCREMENT, such as 1714557720,1'),
         ("restore --to now --as-replica-set ../x", 2, "is no good name of a replica set"),

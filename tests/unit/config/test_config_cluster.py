@@ -14,6 +14,7 @@ from zbackup.engines.mongodb.clone.clone_server import require_key
 from zbackup.jobs.cluster.one_member import require_reachable
 from zbackup.model.cluster import CONFIG, SHARD, Addresses, Cluster, role_of
 from zbackup.model.errors import ConfigError, UsageError
+from zbackup.model.log import ClusterTime
 from zbackup.model.recovery import Serving
 
 AT = ("--to-timestamp", "1714557720,1")
@@ -132,7 +133,7 @@ def test_members_on_several_hosts_know_each_other_by_a_key_where_the_original_as
     for login in ("original", "never"):
         for record in (asking, replace(PLAIN, engine="mongodb", server={})):
             for given in (None, key):
-                where = on_member.wished("cfg/h:1", ["rs0/h:2"], given, "1,1", ())
+                where = on_member.wished("cfg/h:1", ["rs0/h:2"], given, ClusterTime(1, 1), ())
                 needed = record is asking and login == "original" and not given
                 with pytest.raises(UsageError, match="--cluster-key") if needed else nullcontext():
                     require_key(login, record, Serving(port=0, addresses=where))
@@ -157,7 +158,7 @@ def test_a_key_that_is_none_is_refused_and_never_shown(
     key.write_text(content)
     key.chmod(mode)
     with pytest.raises((ConfigError, UsageError), match=said) as refused:
-        on_member.wished("cfg/h:1", ["rs0/h:2"], key, "1,1", ())
+        on_member.wished("cfg/h:1", ["rs0/h:2"], key, ClusterTime(1, 1), ())
     assert not content.strip() or content.strip() not in str(refused.value)
 
 

@@ -17,14 +17,13 @@ from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.restore import destination_source as room
 from zbackup.jobs.restore.destination_source import DestinationSource, latest_backups
 from zbackup.jobs.restore.options import RestoreOptions
-from zbackup.jobs.restore.source import LATEST
 from zbackup.jobs.ship.archived import NO_ARCHIVE, ArchivedCopies
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotFound, NotRecoverable, Refused, UsageError, VerificationFailed
 from zbackup.model.log import ClusterTime
 from zbackup.model.moment import Moment
 from zbackup.model.record import ARCHIVED
-from zbackup.model.target import BackupAsItIs, BeforeTransaction, UnseenTransaction
+from zbackup.model.target import LATEST, BackupAsItIs, BeforeTransaction, UnseenTransaction
 from zbackup.model.transaction_name import parse_transaction
 
 UTC = ZoneInfo("UTC")

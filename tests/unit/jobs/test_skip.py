@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.reports import ASKED, LEFT_OUT, PLAN, REPLAY, a_transaction
 from zbackup.cli.restore_report import render_plan
-from zbackup.cli.restore_target import end_behind
+from zbackup.cli.restore_target import named_target
 from zbackup.engines.mongodb.recovery.log_search import MongoLogSearch
 from zbackup.engines.mysql.recovery.log_search import MysqlLogSearch
 from zbackup.jobs.context import Context
@@ -19,6 +19,7 @@ from zbackup.model.errors import Refused, UsageError, ZbackupError
 from zbackup.model.log import Transaction
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Touched
 from zbackup.model.recovery import LeftOut
+from zbackup.model.transaction_name import FilePosition
 
 SUBJECT = LEFT_OUT.transaction
 
@@ -125,13 +126,26 @@ def test_the_plan_says_what_is_left_out_and_what_came_later() -> None:
 
 
 def test_all_but_one_transaction_is_up_to_now_unless_an_end_is_named() -> None:
-    never = {"--to-timestamp": None, "--to-backup": None, "--to-label": None, "--from": None}
-    assert end_behind(None, (None, None), never) == "now"
-    assert end_behind("-1h", (None, None), never) == "-1h"
-    assert end_behind(None, ("binlog.000001:4", None), never) is None
-    for option in never:
-        with pytest.raises(UsageError, match=f"--skip does not go with {option}: "):
-            end_behind(None, (None, None), never | {option: "said"})
+    assert named_target({"--to": None}, skips=True) == "now"
+    assert named_target({"--to": "-1h"}, skips=True) == "-1h"
+    assert named_target({"--before": "binlog.000001:4"}, skips=True) == FilePosition("binlog.000001", 4)
+
+
+@pytest.mark.parametrize(
+    ("given", "origin", "said"),
+    [
+        ({"--to-timestamp": "1714557720,1"}, None, "--to-timestamp: MongoDB"),
+        ({"--to": "1714557720,1"}, None, "--to-timestamp: MongoDB"),
+        ({"--to-backup": "b"}, None, "--to-backup: a backup as it is replays no log"),
+        ({"--to": "label:l"}, None, "--to-label: a backup as it is replays no log"),
+        ({}, "cloud", "--from: what came after it"),
+    ],
+)
+def test_nothing_is_left_out_where_no_log_is_replayed(
+    given: dict[str, str], origin: str | None, said: str
+) -> None:
+    with pytest.raises(UsageError, match=f"^--skip does not go with {said}"):
+        named_target(given, origin=origin, skips=True)
 
 
 @pytest.mark.parametrize("half", [{"prepared": True}, {"text": "XA COMMIT X'01',X'',1"}])

@@ -30,8 +30,10 @@ from zbackup.model.clone import Clone
 from zbackup.model.command_line import command_line
 from zbackup.model.errors import ConfigError, NotFound, Refused, Taken, UsageError
 from zbackup.model.event_log import log
-from zbackup.model.moment import Moment, end_after
+from zbackup.model.moment import end_after
+from zbackup.model.proof import ProofSubject
 from zbackup.model.snapshot import Dataset
+from zbackup.model.target import RestoreTarget
 from zbackup.plan.clones.choose_backup import choose_backup
 from zbackup.plan.clones.clone_name import log_name, next_name, numbered, require_wanted
 from zbackup.proc import detached
@@ -45,14 +47,15 @@ USER = "zbackup_clone"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateOptions:
-    """`name` "" means the next free one. Of what: `moment` (by a recovery), else the backup `snapshot`
-    ("" for the newest), or that of the clone `parent`. `port` 0 is any of the pool. `lease` is in seconds,
-    None for none. `keep` keeps a clone that could not be finished, for a look. `as_replica`: it follows
-    production.
+    """`name` "" means the next free one. Of what: `target` (by a recovery, which is checked for what it
+    `proves`), else the backup `snapshot` ("" for the newest), or that of the clone `parent`. `port` 0 is any
+    of the pool. `lease` is in seconds, None for none. `keep` keeps a clone that could not be finished, for a
+    look. `as_replica`: it follows production.
     """
 
     name: str = ""
-    moment: Moment | None = None
+    target: RestoreTarget | None = None
+    proves: ProofSubject | None = None
     snapshot: str = ""
     parent: str = ""
     port: int = 0
@@ -89,8 +92,8 @@ def plan_create(ctx: Context, options: CreateOptions) -> CreatePlan:
         _require_nobodys(ctx, name)
     _require_ports(ctx, options, others)
     masks = tuple(str(step) for step in ctx.cloning.mask)
-    if options.moment:
-        plan = plan_restore(ctx, options.moment, RestoreOptions(name=names[0]))
+    if options.target:
+        plan = plan_restore(ctx, options.target, RestoreOptions(name=names[0], proves=options.proves))
         return CreatePlan(names=names, backup=plan.base, restore=plan, masks=masks)
     backup = plan_source(ctx, options)
     ctx.recovery.check_program(backup.record)
@@ -104,7 +107,7 @@ def create(ctx: Context, options: CreateOptions) -> Iterator[CloneStatus]:
     raises, or MaskingFailed.
     """
     _require_possible(ctx, options)
-    if options.count > 1 or options.moment:
+    if options.count > 1 or options.target:
         # One of a snapshot is told before anything is made, when it gets its port.
         _require_ports(ctx, options, everywhere(ctx))
     for name in numbered(options.name, options.count):
@@ -127,7 +130,7 @@ def _require_possible(ctx: Context, options: CreateOptions) -> None:
         )
     if not options.as_replica:
         return
-    if options.moment or options.parent or ctx.cloning.mask:
+    if options.target or options.parent or ctx.cloning.mask:
         raise UsageError("a replica is of a snapshot of production: no --at, no --from-clone, no masking")
     if ctx.cloning.replica is None:
         where = f"instance.{ctx.instance}.clones.replica"
@@ -145,14 +148,13 @@ def _require_ports(ctx: Context, options: CreateOptions, others: list[tuple[Clon
 
 
 def _create(ctx: Context, name: str, options: CreateOptions, clones: FoundClones | None) -> CloneStatus:
-    if options.moment:
+    if options.target:
         finish = Finish(
             begin=lambda clone: _begin(ctx, replace(clone, replayed=True), options),
             hand_over=lambda files, clone: hand_over(ctx, clone, files, recovered=True),
         )
-        done = restore(
-            ctx, options.moment, RestoreOptions(name=name, keep=options.keep, finish=finish), locked=True
-        )
+        wanted = RestoreOptions(name=name, keep=options.keep, finish=finish, proves=options.proves)
+        done = restore(ctx, options.target, wanted, locked=True)
         keep_beginning(ctx, done.clone)
         return _made(ctx, done.clone)
     ctx.progress.phase("inspecting", "which backup")

@@ -17,7 +17,6 @@ from zbackup.jobs.restore.at_destination import at_destination
 from zbackup.jobs.restore.destination_source import DestinationSource, latest_backups
 from zbackup.jobs.restore.options import Finish, RestoreOptions
 from zbackup.jobs.restore.restore import RestoreReport, plan_restore, restore
-from zbackup.jobs.restore.source import LATEST
 from zbackup.model import bounds
 from zbackup.model.archive import MOST_EPOCH
 from zbackup.model.backup import Backup
@@ -42,6 +41,7 @@ from zbackup.model.event_log import log
 from zbackup.model.moment import Moment
 from zbackup.model.record import TIMES_OUT_OF_ORDER
 from zbackup.model.recovery import CheckedTables, RecoveryFiles
+from zbackup.model.target import LATEST
 from zbackup.plan.clones.clone_name import copy_name, drill_names
 from zbackup.plan.health.pool_space import FREE_SERIOUS
 from zbackup.plan.recovery.drills import DrillPlan, plan_drill, plan_whole_drill

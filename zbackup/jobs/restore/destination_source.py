@@ -18,7 +18,7 @@ from zbackup.jobs.restore.make_plan import RestorePlan, choose, make_plan, note_
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.preconditions import require_usable
 from zbackup.jobs.restore.search_copies import search_copies
-from zbackup.jobs.restore.source import LATEST, Opened, as_it_is, labelled
+from zbackup.jobs.restore.source import Opened, as_it_is, labelled
 from zbackup.jobs.ship.archived import ArchivedCopies, archived_copies, require_readable_log
 from zbackup.jobs.ship.remote_holds import remote_holds
 from zbackup.model.backup import Backup, finished
@@ -28,6 +28,7 @@ from zbackup.model.log import ClusterTime, position_of
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.moment import Moment, local_text
 from zbackup.model.target import (
+    LATEST,
     BackupAsItIs,
     BeforeTransaction,
     RestoreTarget,

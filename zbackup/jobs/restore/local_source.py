@@ -18,7 +18,7 @@ from zbackup.jobs.restore.make_plan import (
 )
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.search_log import search_log
-from zbackup.jobs.restore.source import LATEST, Opened, as_it_is, labelled
+from zbackup.jobs.restore.source import Opened, as_it_is, labelled
 from zbackup.model.backup import Backup
 from zbackup.model.command_line import command_line
 from zbackup.model.errors import NotFound, NotRecoverable, ZbackupError
@@ -26,7 +26,7 @@ from zbackup.model.log import LOG_BEHIND
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.moment import Moment, parse_moment
 from zbackup.model.record import LOG_ENDED, ends_log, leaves_out
-from zbackup.model.target import BackupAsItIs, BeforeTransaction, RestoreTarget
+from zbackup.model.target import LATEST, BackupAsItIs, BeforeTransaction, RestoreTarget
 from zbackup.model.transaction_name import TransactionName
 from zbackup.plan.health.promoted import give_back, what_happened
 from zbackup.plan.recovery.as_it_is import latest_as_it_is

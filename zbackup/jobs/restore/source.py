@@ -16,9 +16,6 @@ from zbackup.model.target import BackupAsItIs, BeforeTransaction, RestoreTarget,
 from zbackup.model.transaction_name import TransactionName
 from zbackup.plan.recovery.as_it_is import find_backup, newest_labelled
 
-LATEST = "latest"
-"""The word that asks for all there is: at a destination what arrived, here what is in the server's log."""
-
 
 @dataclass(frozen=True, slots=True)
 class Opened:

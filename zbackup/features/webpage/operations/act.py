@@ -110,7 +110,7 @@ def way_in(order: CloneOrder, contexts: Sequence[Context]) -> WayIn:
 def _create(ctx: Context, order: CloneOrder) -> tuple[str, str]:
     options = CreateOptions(
         name=order.clone,
-        moment=_moment(ctx, order) if order.at else None,
+        target=_moment(ctx, order) if order.at else None,
         lease=require_lease(order.lease, ctx.cloning.lease),
     )
     status: CloneStatus
