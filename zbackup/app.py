@@ -5,8 +5,9 @@ import os
 import socket
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from zbackup.catalog.local import clones
 from zbackup.clock import Clock, SystemClock
@@ -18,13 +19,7 @@ from zbackup.destinations.base import Destination
 from zbackup.engines.base import Engine, LogFollower, LogReader, Recovery
 from zbackup.engines.log_search import FileSearch, ServerSearch
 from zbackup.engines.mongodb.options import ConnectOptions as MongoConnectOptions
-from zbackup.engines.mysql.archive.follow import MysqlLogFollower
-from zbackup.engines.mysql.engine import MysqlEngine
 from zbackup.engines.mysql.options import ConnectOptions
-from zbackup.engines.mysql.plain_log.plain_log import copy_of_log
-from zbackup.engines.mysql.recovery.log_reader import MysqlLogReader
-from zbackup.engines.mysql.recovery.log_search import MysqlLogSearch
-from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.watch.operator_file import OperatorFile
 from zbackup.model.cloning import CloneRules, Mask, SourceServer
@@ -44,6 +39,10 @@ from zbackup.proc.ssh import SshHost
 from zbackup.registry import annex
 from zbackup.zfs.datasets import Zfs
 from zbackup.zfs.prepared import prepared
+
+if TYPE_CHECKING:
+    from zbackup.engines.mongodb.recovery.recover import MongoRecovery
+    from zbackup.engines.mysql.plain_log.plain_log import PlainLog
 
 
 def choose(settings: Settings, name: str | None) -> list[Instance]:
@@ -81,7 +80,7 @@ def choose_destination(ctx: Context, name: str) -> ShipDestination:
 
 def context(settings: Settings, instance: Instance, progress: Progress) -> Context:
     """What jobs on this instance work with. Nothing is connected to or read yet."""
-    adapters = _mongodb(settings, instance) if instance.engine == "mongodb" else _mysql(settings, instance)
+    kind = _MongoAdapters if instance.engine == "mongodb" else _MysqlAdapters
     return Context(
         instance=instance.name,
         engine_name=instance.engine,
@@ -91,10 +90,7 @@ def context(settings: Settings, instance: Instance, progress: Progress) -> Conte
         run_dir=settings.run_dir,
         zone=settings.timezone,
         zfs=Zfs(run, prepare=prepared),
-        engine=adapters.engine,
-        recovery=adapters.recovery,
-        log_reader=adapters.log_reader,
-        log_search=adapters.log_search,
+        adapters=kind(settings, instance),
         clock=SystemClock(),
         progress=progress,
         retention=_retention(instance.retention),
@@ -106,7 +102,6 @@ def context(settings: Settings, instance: Instance, progress: Progress) -> Conte
         elsewhere=instance.clones_elsewhere,
         copier=lambda: annex("copyback.engine").copier(instance, _connect_any(instance)),
         undoer=lambda: annex("undo.engine").undoer(instance, _connect_any(instance)),
-        follower=adapters.follower,
         archive=instance.archive.rules() if instance.archive else None,
     )
 
@@ -228,54 +223,89 @@ def _cloning(settings: Settings, instance: Instance) -> CloneRules:
     )
 
 
-class _Adapters(NamedTuple):
-    """The adapters of one engine, as jobs see them."""
+class _MysqlAdapters:
+    def __init__(self, settings: Settings, instance: Instance) -> None:
+        self._settings, self._instance = settings, instance
+        self._connect, self._run_dir = _connect(instance), daemon_directory(settings.run_dir)
 
-    engine: Engine
-    recovery: Recovery
-    log_reader: LogReader
-    log_search: FileSearch | ServerSearch
-    follower: LogFollower
+    @cached_property
+    def _plain(self) -> "PlainLog | None":
+        from zbackup.engines.mysql.plain_log.plain_log import copy_of_log
+
+        lock = self._run_dir / f"{self._instance.name}.plain-log.lock"
+        return copy_of_log(self._instance.plain_log, self._connect, lock)
+
+    @cached_property
+    def engine(self) -> Engine:
+        from zbackup.engines.mysql.engine import MysqlEngine
+
+        name, lock = self._instance.name, self._instance.lock
+        return MysqlEngine(
+            instance=name, connect=self._connect, lock=lock, run_dir=self._run_dir, plain=self._plain
+        )
+
+    @cached_property
+    def recovery(self) -> Recovery:
+        from zbackup.engines.mysql.recovery.recover import MysqlRecovery
+
+        table = self._instance.recovery
+        return MysqlRecovery(flavor=self._instance.engine, table=table, closed=_closed(self._settings))
+
+    @cached_property
+    def log_reader(self) -> LogReader:
+        from zbackup.engines.mysql.recovery.log_reader import MysqlLogReader
+
+        return MysqlLogReader(flavor=self._instance.engine, plain=self._plain)
+
+    @cached_property
+    def log_search(self) -> FileSearch:
+        from zbackup.engines.mysql.recovery.log_search import MysqlLogSearch
+
+        return MysqlLogSearch(flavor=self._instance.engine, server=self._instance.recovery.server)
+
+    @cached_property
+    def follower(self) -> LogFollower:
+        from zbackup.engines.mysql.archive.follow import MysqlLogFollower
+
+        return MysqlLogFollower(self._plain)
 
 
-def _mysql(settings: Settings, instance: Instance) -> _Adapters:
-    connect, run_dir = _connect(instance), daemon_directory(settings.run_dir)
-    plain = copy_of_log(instance.plain_log, connect, run_dir / f"{instance.name}.plain-log.lock")
-    engine = MysqlEngine(
-        instance=instance.name, connect=connect, lock=instance.lock, run_dir=run_dir, plain=plain
-    )
-    recovery = MysqlRecovery(flavor=instance.engine, table=instance.recovery, closed=_closed(settings))
-    return _Adapters(
-        engine=engine,
-        recovery=recovery,
-        log_reader=MysqlLogReader(flavor=instance.engine, plain=plain),
-        log_search=MysqlLogSearch(flavor=instance.engine, server=instance.recovery.server),
-        follower=MysqlLogFollower(plain),
-    )
+class _MongoAdapters:
+    def __init__(self, settings: Settings, instance: Instance) -> None:
+        self._settings, self._instance = settings, instance
+        self._connect = _connect_mongodb(instance)
 
+    @cached_property
+    def engine(self) -> Engine:
+        from zbackup.engines.mongodb.engine import MongoEngine
 
-def _mongodb(settings: Settings, instance: Instance) -> _Adapters:
-    # PyMongo is a sixth of what starting a command takes: only who has a MongoDB waits for it.
-    from zbackup.engines.mongodb.archive.follow import MongoLogFollower
-    from zbackup.engines.mongodb.engine import MongoEngine
-    from zbackup.engines.mongodb.recovery.log_reader import MongoLogReader
-    from zbackup.engines.mongodb.recovery.log_search import MongoLogSearch
-    from zbackup.engines.mongodb.recovery.recover import MongoRecovery
+        name, lock = self._instance.name, self._instance.lock
+        run_dir = daemon_directory(self._settings.run_dir)
+        return MongoEngine(instance=name, connect=self._connect, lock=lock, run_dir=run_dir)
 
-    engine = MongoEngine(
-        instance=instance.name,
-        connect=_connect_mongodb(instance),
-        lock=instance.lock,
-        run_dir=daemon_directory(settings.run_dir),
-    )
-    recovery = MongoRecovery(table=instance.recovery, closed=_closed(settings))
-    return _Adapters(
-        engine=engine,
-        recovery=recovery,
-        log_reader=MongoLogReader(connect=engine.connect),
-        log_search=MongoLogSearch(connect=engine.connect, recovery=recovery),
-        follower=MongoLogFollower(engine.connect),
-    )
+    @cached_property
+    def recovery(self) -> "MongoRecovery":
+        from zbackup.engines.mongodb.recovery.recover import MongoRecovery
+
+        return MongoRecovery(table=self._instance.recovery, closed=_closed(self._settings))
+
+    @cached_property
+    def log_reader(self) -> LogReader:
+        from zbackup.engines.mongodb.recovery.log_reader import MongoLogReader
+
+        return MongoLogReader(connect=self._connect)
+
+    @cached_property
+    def log_search(self) -> ServerSearch:
+        from zbackup.engines.mongodb.recovery.log_search import MongoLogSearch
+
+        return MongoLogSearch(connect=self._connect, recovery=self.recovery)
+
+    @cached_property
+    def follower(self) -> LogFollower:
+        from zbackup.engines.mongodb.archive.follow import MongoLogFollower
+
+        return MongoLogFollower(self._connect)
 
 
 def _closed(settings: Settings) -> tuple[str, ...]:

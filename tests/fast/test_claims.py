@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.adapters import changed
 from tests.fast.right import portrait
 from tests.fast.test_own_parts import refused
 from tests.fast.test_reconcile import unfinished
@@ -214,7 +215,7 @@ def test_a_clone_is_masked_once_and_follows_who_it_is_to(
     recovery: Any = SimpleNamespace(adopt=lambda _, adoption, __: handed.append(adoption))
     source: Any = object()
     cloning = replace(ctx.cloning, mask=steps, replica=source)
-    given = replace(ctx, recovery=recovery, cloning=cloning)
+    given = changed(ctx, recovery=recovery, cloning=cloning)
     clone = replace(found[0], masked=masked, follows=follows, login="")
     ready = provision.hand_over(given, clone, SimpleNamespace(), recovered=False)  # type: ignore[arg-type]
     [adoption] = handed

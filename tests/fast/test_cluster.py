@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.adapters import changed
 from tests.fast.breaking import Way, every_break
 from tests.fast.right import portrait, require_nothing_left, require_well
 from tests.fast.server import DATA, FakeEngine, FakeRecovery
@@ -78,7 +79,7 @@ def telling(world: World, ctx: Context, told: ClusterMembership) -> Context:
     """The member, whose files tell that."""
     recovery: Any = Recovering(world)
     recovery.told = told
-    return replace(ctx, recovery=recovery)
+    return changed(ctx, recovery=recovery)
 
 
 class Checkpointed(Recovering):

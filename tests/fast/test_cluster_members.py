@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.adapters import changed
 from tests.fast.right import require_nothing_left
 from tests.fast.server import FakeRecovery
 from tests.fast.test_cluster import CLUSTER, NAMES, OPTIONS, Asked, Checkpointed, Recovering
@@ -56,7 +57,7 @@ def test_a_damaged_collection_is_no_drill_that_passed(
 
 
 def _recovering(world: World, ctx: Context) -> Context:
-    return replace(ctx, recovery=Recovering(world))
+    return changed(ctx, recovery=Recovering(world))
 
 
 def test_one_without_a_backup_is_told_what_to_do(world: World) -> None:

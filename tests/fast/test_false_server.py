@@ -3,11 +3,11 @@
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.adapters import changed
 from tests.fast.right import require_well
 from tests.fast.test_drill import POOL
 from tests.fast.world import World
@@ -88,7 +88,7 @@ def ctx(
     run_dir = tmp_path / "run"
     run_dir.mkdir()
     engine = MysqlEngine(instance="shop", connect=options(path, None), lock=Lock(wait="1s"), run_dir=run_dir)
-    yield replace(honest, engine=engine)
+    yield changed(honest, engine=engine)
     liar.listener.close()
 
 

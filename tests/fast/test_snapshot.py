@@ -1,9 +1,8 @@
 """A snapshot, broken at every change."""
 
-from dataclasses import replace
-
 import pytest
 
+from tests.adapters import changed
 from tests.fast.breaking import Break, every_break
 from tests.fast.right import require_nothing_left, require_well
 from tests.fast.server import FakeEngine
@@ -88,7 +87,7 @@ def test_a_lock_that_did_not_last_leaves_no_backup(world: World) -> None:
     before = sorted(str(s) for s in world.pools.all_snapshots())
     ctx = world.context()
     with pytest.raises(LockNotTaken, match="the lock was lost"):
-        snapshot(replace(ctx, engine=FakeEngine(world, loses_lock=True)))
+        snapshot(changed(ctx, engine=FakeEngine(world, loses_lock=True)))
     assert sorted(str(s) for s in world.pools.all_snapshots()) == before
 
 
@@ -96,7 +95,7 @@ def test_what_is_left_of_one_that_was_discarded_is_no_sign_of_a_rollback(world: 
     ctx = world.context()
     snapshot(ctx)
     log = ctx.catalog().backups[-1].record.log_id
-    unsound = replace(ctx, engine=FakeEngine(world, loses_lock=True))
+    unsound = changed(ctx, engine=FakeEngine(world, loses_lock=True))
     halves = 0
 
     def discarded() -> None:

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
+from tests.adapters import changed
 from tests.fast.right import require_well
 from tests.fast.server import FakeEngine
 from tests.fast.world import World
@@ -96,6 +97,6 @@ def test_without_a_lock_nobody_waits_and_it_may_take_long(
 ) -> None:
     ctx, zfs = hasty(world)
     monkeypatch.setattr(Taking, "proven", lambda *_: True)
-    snapshot(replace(ctx, engine=Unlocking(world)))
+    snapshot(changed(ctx, engine=Unlocking(world)))
     assert "closed" not in zfs.waited and zfs.limits == [UNLOCKED_LIMIT_S]
     assert zfs.by == [None], "for a lock alone something stands by"

@@ -8,7 +8,7 @@ import os
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from tests.adapters import GivenAdapters, changed
 from tests.fast import runner
 from tests.fast.objects import FileSystem
 from tests.fast.pool import Pools
@@ -283,15 +284,14 @@ class World:
             run_dir=self.home / "run",
             zone=ZoneInfo("Europe/Berlin"),
             zfs=zfs,
-            engine=FakeEngine(self),
-            recovery=recovery,
-            log_reader=recovery,
-            log_search=recovery,
+            adapters=GivenAdapters(
+                engine=FakeEngine(self), recovery=recovery, log_reader=recovery, log_search=recovery
+            ),
             clock=Clock(self),
             progress=Noting(self.notes),
             service=ServiceCommands(stop=("service", "stop"), start=("service", "start"), limit=10.0),
         )
-        return replace(made, **changes)
+        return changed(made, **changes)
 
     def destination(self, retention: Retention = EMPTY) -> ShipDestination:
         """A destination on the other pool."""

@@ -195,11 +195,11 @@ class FakeZfs:
 
     def _userspace(self, words: Words) -> str:
         """Without quotas."""
-        self.pools.snapshot_called(words.rest[0])
+        self.pools.file_system(words.rest[0])
         return _rows([["POSIX Group", "0", "0", "0"], ["POSIX User", "0", "0", "0"]])
 
     def _projectspace(self, words: Words) -> str:
-        self.pools.snapshot_called(words.rest[0])
+        self.pools.file_system(words.rest[0])
         return _rows([["Project", "0", "0", "0"]])
 
     # changes

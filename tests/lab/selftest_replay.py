@@ -4,6 +4,7 @@ Needs root and no ZFS; run with pytest by name.
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -26,10 +27,15 @@ from tests.lab.servers.templates import DAEMON
 from tests.unit.engines.mysql.applying import Notes
 from zbackup.config.lock import Lock
 from zbackup.config.recovery import RecoverySettings as RecoveryTable
+from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.recovery.log_reader import MysqlLogReader
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
+from zbackup.engines.mysql.recovery.replay import LogRange
+from zbackup.engines.mysql.recovery.unlogged import require_all_logged
+from zbackup.engines.mysql.server.connection import connect
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import Refused
+from zbackup.model.log import LogPosition
 from zbackup.model.record import Record
 from zbackup.model.recovery import Recovered, RecoveryFiles, ReplayRange, Serving, process_note
 from zbackup.model.relocation import Relocation
@@ -104,6 +110,19 @@ class World:
     def examine(self, base: Backup, log: Backup) -> ReplayRange:
         files = [BackupFiles(record, self._where(copy)) for record, copy in (base, log)]
         return MysqlLogReader(flavor=base[0].engine).examine(files[0], files[1], END)
+
+    def unlogged(self, file: Path) -> str:
+        """What is found in a file of the log that the server as it is now does not explain."""
+        stop = LogPosition.of(file.name, file.stat().st_size)
+        log = LogRange(files=(file,), start=LogPosition.of(file.name, 4), stop=stop, ends_file=True)
+        with connect(
+            ConnectOptions(socket=str(self.server.settings.socket), user="root", password=str)
+        ) as connection:
+            try:
+                require_all_logged(connection, log, lambda _: None)
+            except Refused as found:
+                return str(found)
+        return ""
 
     def _clone(self, backup: Backup) -> RecoveryFiles:
         record, copy = backup
@@ -353,6 +372,228 @@ def test_a_column_that_was_added_without_the_log_is_found(world: World) -> None:
         assert said(session, "SELECT * FROM shop.o") == ((1, 2),)
     with pytest.raises(Refused, match=r"shop\.o has 3 columns in .* and had 2 before"):
         world.restore(base, log)
+
+
+def letters(kind: str, count: int) -> str:
+    values = ",".join(f"'v{value}'" for value in range(count))
+    return f"{kind}({values})"
+
+
+_INTS = ("TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT")
+_SHAPES = ("GEOMETRY", "POINT", "LINESTRING", "POLYGON", "MULTIPOINT", "MULTILINESTRING", "MULTIPOLYGON")
+EVERY = (
+    *_INTS,
+    *(f"{kind} UNSIGNED" for kind in _INTS),
+    *("INT ZEROFILL", "BOOL", "YEAR", "BIT", "BIT(7)", "BIT(8)", "BIT(64)", "DATE"),
+    *("FLOAT", "FLOAT UNSIGNED", "FLOAT(7,3)", "FLOAT(40)", "DOUBLE", "DOUBLE UNSIGNED", "REAL"),
+    *("DECIMAL", "DECIMAL(65,30)", "DECIMAL(5,0) UNSIGNED", "NUMERIC(9,2)"),
+    *("TIME", "TIME(3)", "DATETIME", "DATETIME(6)", "TIMESTAMP NULL", "TIMESTAMP(5) NULL"),
+    *("CHAR", "CHAR(0)", "CHAR(255)", "CHAR(255) CHARACTER SET utf8mb4", "CHAR(9) CHARACTER SET latin1"),
+    *("CHAR(9) CHARACTER SET ucs2", "CHAR(5) COLLATE utf8mb4_bin", "NCHAR(9)", "BINARY", "BINARY(255)"),
+    *("VARCHAR(0)", "VARCHAR(63)", "VARCHAR(300) CHARACTER SET utf8mb4", "VARCHAR(9) CHARACTER SET utf16"),
+    *("VARCHAR(4000) CHARACTER SET latin1", "NVARCHAR(20)", "VARBINARY(9)", "VARBINARY(600)"),
+    *("TINYBLOB", "BLOB", "BLOB(100)", "MEDIUMBLOB", "LONGBLOB", "TINYTEXT", "TEXT", "TEXT(70000)"),
+    *("MEDIUMTEXT CHARACTER SET latin1", "LONGTEXT", "JSON", "LONG VARCHAR", "LONG VARBINARY"),
+    *("ENUM('a','b')", "ENUM('a''b','c,d')", "ENUM('ä','b')", "ENUM('a\\\\b','b')"),
+    *("ENUM('x','y') CHARACTER SET ucs2", letters("ENUM", 300)),
+    *(letters("SET", count) for count in (1, 8, 9, 17, 25, 33, 64)),
+    *(*_SHAPES, "GEOMETRYCOLLECTION"),
+)
+EVERY_OWN = {
+    "mysql": ("VECTOR", "VECTOR(7)", "GEOMCOLLECTION"),
+    "mariadb": (
+        *("UUID", "INET6", "INET4", "VECTOR(7) NOT NULL", "VARCHAR(90) COMPRESSED", "TEXT COMPRESSED"),
+        *("BLOB COMPRESSED", "LONGBLOB COMPRESSED", "VARBINARY(60) COMPRESSED"),
+        "CHAR(4) CHARACTER SET utf8mb4 COLLATE uca1400_ai_ci",
+    ),
+}
+"""Types that not all versions have."""
+_NULL = ("NULL", "GEOM", "POINT", "LINE", "POLYGON", "VECTOR", "JSON")
+STRANGE = {
+    "mysql": (
+        "--show-gipk-in-create-table-and-information-schema=OFF",
+        "--sql-generate-invisible-primary-key=ON",
+        "--sql-mode=ANSI_QUOTES,REAL_AS_FLOAT,NO_BACKSLASH_ESCAPES",
+        "--binlog-transaction-compression=ON",
+    ),
+    "mariadb": ("--mysql56-temporal-format=OFF", "--sql-mode=ORACLE", "--log-bin-compress=ON"),
+}
+METADATA = {"mysql": ("MINIMAL", "FULL"), "mariadb": ("NO_LOG", "MINIMAL", "FULL")}
+
+
+def made_every(session: "pymysql.Connection[Any]", kind: str) -> list[str]:
+    """Tables with columns of every type that the server has, of several engines; some of them NOT NULL, some
+    computed, some not shown."""
+    tables: list[str] = []
+    hidden = ("hidden INT INVISIBLE",) if kind == "mysql" else ("hidden INT INVISIBLE DEFAULT 1",)
+    for engine_ in ("InnoDB", "MyISAM", *(("Aria",) if kind == "mariadb" else ())):
+        there = []
+        for type_ in (*EVERY, *EVERY_OWN[kind]):
+            with suppress(pymysql.Error):
+                said(
+                    session, f"CREATE TABLE shop.probe (c {type_}) ENGINE={engine_}", "DROP TABLE shop.probe"
+                )
+                there.append(type_)
+        assert len(there) >= len(EVERY)
+        for at in range(0, len(there), 12):
+            columns = []
+            for place, type_ in enumerate(there[at : at + 12]):
+                nullable = place % 2 or any(word in type_ for word in _NULL)
+                columns.append(f"c{place} {type_}{'' if nullable else ' NOT NULL'}")
+                if place % 5 == 2:
+                    columns.append(f"v{place} INT AS (1 + 1) VIRTUAL")
+                    columns.append(f"s{place} BIGINT UNSIGNED AS (2) STORED")
+            tables.append(f"shop.t{len(tables)}")
+            made = ", ".join((*columns, *hidden))
+            said(session, f"CREATE TABLE {tables[-1]} ({made}) ENGINE={engine_}")
+    return tables
+
+
+@pytest.mark.parametrize("strange", [False, True])
+def test_nothing_is_found_where_nothing_was_changed(flavour: str, strange: bool) -> None:
+    """Every column type, each amount of metadata, logged changes of definitions and partitions."""
+    kind = flavour.partition("-")[0]
+    with made_world(flavour, *(STRANGE[kind] if strange else ())) as world:
+        with world.session() as one:
+            said(one, "SET sql_mode = ''")
+            tables = made_every(one, kind)
+            if strange and kind == "mysql":
+                said(one, "SET sql_generate_invisible_primary_key = OFF")
+            said(one, "CREATE TABLE shop.parts (id INT, x INT) PARTITION BY HASH (id) PARTITIONS 2")
+            said(one, "CREATE TABLE shop.whole (id INT, x INT)")
+            base = world.backup()
+            for amount in METADATA[kind]:
+                said(one, f"SET GLOBAL binlog_row_metadata = {amount}")
+                said(one, *(f"INSERT INTO {table} () VALUES ()" for table in tables))
+                said(
+                    one, "INSERT INTO shop.parts VALUES (1, 1)", "ALTER TABLE shop.parts COALESCE PARTITION 1"
+                )
+                said(
+                    one,
+                    "INSERT INTO shop.parts VALUES (2, 2)",
+                    "ALTER TABLE shop.parts ADD PARTITION PARTITIONS 1",
+                )
+                said(one, "INSERT INTO shop.whole VALUES (1, 1)")
+                said(one, f"ALTER TABLE shop.whole ADD COLUMN y{amount.lower()} INT FIRST")
+                said(one, "INSERT INTO shop.whole () VALUES ()")
+                said(one, f"ALTER TABLE shop.whole DROP COLUMN y{amount.lower()}")
+                said(one, *(f"ALTER TABLE {table} MODIFY c1 VARCHAR(3) NULL" for table in tables[:3]))
+                said(one, *(f"INSERT INTO {table} () VALUES ()" for table in tables))
+            said(
+                one, "RENAME TABLE shop.t4 TO shop.other, shop.t5 TO shop.t4", "CREATE TABLE shop.t5 (x INT)"
+            )
+            said(one, "INSERT INTO shop.t5 VALUES (1)", "INSERT INTO shop.t4 () VALUES ()")
+            log, wanted = world.backup(), said(one, "SELECT COUNT(*) FROM shop.t0")
+        world.restore(base, log)
+        with world.recovered() as session:
+            assert said(session, "SELECT COUNT(*) FROM shop.t0") == wanted
+
+
+UNTOLD = (
+    # the definition that rows are logged with, that of the base, the metadata that shows it, what is told
+    ("x INT", "MODIFY x BIGINT", "", "int in .* and had it as bigint"),
+    ("x INT", "MODIFY x VARCHAR(9) CHARACTER SET latin1", "", r"int in .* as varchar\(9\)"),
+    ("x VARCHAR(9)", "MODIFY x VARCHAR(10)", "", r"varchar\(\d+\) in .* as varchar\(\d+\)"),
+    (
+        "x CHAR(9) CHARACTER SET latin1",
+        "MODIFY x CHAR(200) CHARACTER SET utf8mb4",
+        "",
+        r"char\(9\).* in .*\(800\).*",
+    ),
+    ("x DECIMAL(9,2)", "MODIFY x DECIMAL(10,2)", "", r"decimal\(9,2\) in .* decimal\(10,2\)"),
+    ("x DATETIME", "MODIFY x DATETIME(3)", "", r"datetime\(0\) in .* datetime\(3\)"),
+    ("x TIMESTAMP NULL", "MODIFY x DATETIME NULL", "", r"timestamp\(0\) in .* datetime\(0\)"),
+    ("x BLOB", "MODIFY x LONGBLOB", "", r"blob\(2\) in .* blob\(4\)"),
+    ("x BIT(7)", "MODIFY x BIT(9)", "", r"bit\(7\) in .* bit\(9\)"),
+    ("x INT", "MODIFY x INT NOT NULL", "", "NULL in .* NOT NULL"),
+    ("x INT, y DATE", "MODIFY x INT AFTER y", "", "int in .* date"),
+    ("x INT", "MODIFY x INT UNSIGNED", "MINIMAL", "signed in .* unsigned"),
+    ("x TEXT", "MODIFY x TEXT CHARACTER SET koi8r", "MINIMAL", "CHARACTER SET .* in .* CHARACTER SET koi8r"),
+    ("x TEXT", "MODIFY x BLOB", "MINIMAL", "CHARACTER SET .* in .* CHARACTER SET binary"),
+    ("x INT, y INT", "MODIFY x INT AFTER y", "FULL", "x in .* y"),
+    ("x ENUM('a','b')", "MODIFY x ENUM('b','a')", "FULL", "with the values a, b in .* with the values b, a"),
+    ("x SET('a')", "MODIFY x SET('a','b')", "FULL", "with the values a in .* with the values a, b"),
+)
+
+
+def test_each_change_of_a_column_that_was_not_logged_is_found(world: World) -> None:
+    """What a file of the log has of a table is compared with a server that has it otherwise."""
+    amounts = METADATA[world.server.settings.kind]
+    with world.session() as one:
+        for at, (definition, *_) in enumerate(UNTOLD):
+            said(one, f"CREATE TABLE shop.t{at} (id INT, {definition})")
+        for at, (_, _, least, _) in enumerate(UNTOLD):
+            said(one, "FLUSH BINARY LOGS", f"SET GLOBAL binlog_row_metadata = {least or amounts[0]}")
+            said(one, f"INSERT INTO shop.t{at} (id) VALUES (1)")
+        logs = sorted(world.datadir.glob("binlog.??????"))[-len(UNTOLD) :]
+        said(one, "SET sql_log_bin = 0")
+        for at, (_, change, _, wanted) in enumerate(UNTOLD):
+            assert world.unlogged(logs[at]) == ""
+            said(one, f"TRUNCATE TABLE shop.t{at}", f"ALTER TABLE shop.t{at} {change}")
+            told = world.unlogged(logs[at])
+            assert re.search(rf"shop\.t{at} has column 2 as {wanted} before, but no logged", told), told
+            said(one, f"DROP TABLE shop.t{at}")
+            assert f"changes rows of shop.t{at}, which the base does not have" in world.unlogged(logs[at])
+
+
+LOGGED = (
+    "CREATE TABLE shop.made (id INT PRIMARY KEY, t TEXT, FULLTEXT (t))",
+    "CREATE TABLE shop.`ä-b` (id INT)",
+    "CREATE TABLE shop.`x#P#y` (id INT) PARTITION BY HASH (id) PARTITIONS 3",
+    "CREATE TABLE shop.own (id INT) ENGINE = MyISAM",
+    "CREATE TABLE shop.alike LIKE shop.kept",
+    "CREATE TABLE shop.taken AS SELECT id FROM shop.kept",
+    "CREATE DATABASE `d-1`",
+    "CREATE TABLE `d-1`.one (id INT)",
+    "CREATE VIEW shop.seen AS SELECT 1 AS one",
+    "CREATE TEMPORARY TABLE shop.passing (id INT)",
+    "ALTER TABLE shop.parts ADD PARTITION PARTITIONS 2",
+    "ALTER TABLE shop.kept ENGINE = MyISAM",
+    "ALTER TABLE shop.sealed DISCARD TABLESPACE",
+    "RENAME TABLE shop.moved TO `d-1`.moved",
+    "ALTER TABLE shop.altered RENAME TO shop.renamed",
+    "TRUNCATE TABLE shop.parts",
+    "OPTIMIZE LOCAL TABLE shop.inside",
+    "DROP TABLE shop.dropped",
+    "DROP DATABASE gone",
+    "CREATE PROCEDURE shop.maker() CREATE TABLE shop.by_procedure (id INT)",
+    "CALL shop.maker()",
+    "PREPARE p FROM 'CREATE TABLE shop.prepared (id INT)'",
+    "EXECUTE p",
+)
+
+
+def test_tables_that_were_created_and_dropped_without_the_log_are_told(world: World) -> None:
+    """And nothing is told where the log has it all."""
+    names = ("kept", "old", "dropped", "moved", "altered", "sealed")
+    with world.session() as one:
+        said(one, *(f"CREATE TABLE shop.{name} (id INT)" for name in names), "CREATE DATABASE gone")
+        said(one, "CREATE TABLE gone.t (id INT)", "CREATE TABLE gone.u (id INT)")
+        said(one, "CREATE TABLE shop.parts (id INT) PARTITION BY HASH (id) PARTITIONS 2")
+        said(one, "SET GLOBAL innodb_file_per_table = OFF", "CREATE TABLE shop.inside (id INT)")
+        said(one, "SET GLOBAL innodb_file_per_table = ON")
+        base = world.backup()
+        said(one, *LOGGED)
+        if world.server.settings.kind == "mariadb":
+            said(one, "CREATE SEQUENCE shop.numbers", "CREATE OR REPLACE TABLE shop.made (id INT)")
+        if world.flavour == "mariadb-11.8":
+            said(one, "CREATE TABLE shop.near (id INT PRIMARY KEY, v VECTOR(3) NOT NULL, VECTOR INDEX (v))")
+        logged = world.backup()
+        said(
+            one, "SET sql_log_bin = 0", "CREATE TABLE shop.local (id INT)", "DROP TABLE shop.old, shop.parts"
+        )
+        said(one, "CREATE DATABASE beside", "CREATE TABLE beside.t (id INT) ENGINE = MyISAM")
+        said(one, "CREATE VIEW shop.unlogged AS SELECT 1 AS one", "SET sql_log_bin = 1")
+        said(one, "INSERT INTO shop.made (id) VALUES (1)")
+        log = world.backup()
+    assert world.restore(base, logged).other_tables == ""
+    told = world.restore(logged, log).other_tables
+    assert "created: beside.t, shop.local, which " in told
+    assert "dropped: shop.old, shop.parts, which " in told
+    assert f"warning: {told}" in world.progress.notes
+    with world.recovered() as session:
+        tables = {row[0] for row in said(session, "SHOW TABLES FROM shop")}
+        assert tables >= {"old", "parts"} and "local" not in tables
 
 
 @pytest.fixture

@@ -42,6 +42,7 @@ LEVELS: dict[str, dict[str, Level]] = {
     "logins": {"key": USUAL, "none": USUAL},
     "members": {"set": USUAL, "alone": Level(refused="keeps no oplog")},
     "tail": {"whole": USUAL, "killed": USUAL},
+    "incident": {name: USUAL for name in ("none", "no room", "promoted", "leaked mount", "mounted by hand")},
 }
 
 
@@ -56,8 +57,8 @@ def alone(_: str) -> list[tuple[str, str]]:
 
 
 def allowed(_: str) -> Callable[[Mapping[str, str]], bool]:
-    """Everything can be together."""
-    return lambda row: True
+    """Whether the levels of a row can be together at all."""
+    return lambda row: not {("incident", "no room"), ("limit", "refquota")} <= row.items()
 
 
 def lives(flavour: str, row: Mapping[str, str]) -> bool:

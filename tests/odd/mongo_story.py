@@ -23,6 +23,7 @@ from tests.lab.mongo_fixture import (
 from tests.lab.repeats import some
 from tests.lab.server_user import give_away
 from tests.odd.base import Datasets, Story
+from tests.odd.incidents import END, FIRST, SECOND
 from tests.odd.mongo_levels import LEVELS
 from tests.odd.mongo_telling import MongoTelling, picture
 from tests.odd.mongo_worlds import MONGO_WORLDS
@@ -88,6 +89,7 @@ class MongoStory(Story):
             for number, moment in enumerate(moments):
                 if moment.name in told:
                     self._restore(house, moment, findings, f"r{number}")
+            self._befalls(END, house)
 
     def compare(self, clone: Any, moment: Moment, report: dict[str, Any]) -> None:
         """See Story."""
@@ -166,12 +168,14 @@ class MongoStory(Story):
         with server.client() as client:
             client[ODD_DATABASE]["c é 1"].insert_many([{"_id": n, "v": "x" * n} for n in range(200)])
         self._telling.stage(0)
+        self._befalls(FIRST, house)
         house.snapshot()
         with server.client() as client:
             first = _next_millisecond()
             worlds = self._telling.picture()
             moments = [Moment(name="at a backup", to=local(first), sums=_hashes(client), worlds=worlds)]
             client[ODD_DATABASE]["c é 1"].delete_many({"_id": {"$mod": [7, 1]}})
+        self._befalls(SECOND, house)
         with mongo_load.start(server, **load):
             after_writing(journal, BURST)
             self._telling.stage(1)

@@ -161,12 +161,14 @@ OF_MYSQL: Final[dict[str, World]] = {
         setup=(
             schema("recursion"),
             "CREATE TABLE w_recursion.t (id INT PRIMARY KEY) ENGINE=InnoDB",
+        ),
+        each=(
             "SET GLOBAL cte_max_recursion_depth = 5000",
             again,
-        ),
-        each=statements(
-            "INSERT INTO w_recursion.t WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE"
-            " n < 2000) SELECT n + 10000 * {n} FROM r"
+            *statements(
+                "INSERT INTO w_recursion.t WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r"
+                " WHERE n < 2000) SELECT n + 10000 * {n} FROM r"
+            ),
         ),
     ),
     "undo log is truncated": World(

@@ -18,13 +18,17 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Moment:
-    """A moment to restore: as it is given, what the data were then, or the journal to judge by."""
+    """A moment to restore: as it is given, what the data were then, or the journal to judge by.
+
+    `lost`: its log is nowhere, and the restore is refused.
+    """
 
     name: str
     to: str
     at: datetime | None = None
     sums: Mapping[str, Any] | None = None
     worlds: Mapping[str, Any] | None = None
+    lost: bool = False
 
 
 def differing(wanted: dict[str, Any], found: dict[str, Any]) -> list[str]:

@@ -16,7 +16,7 @@ class Level:
 
     `options` are the server's, `properties` of all its datasets. `refused` is what `check` says of a server
     that nothing can be restored of, by design (of the flavours in `refused_on`, where there are any); `named`
-    is what it says where only some moments cannot be restored.
+    is what it says where only some moments cannot be restored, and `broken` what it says as of an error then.
     """
 
     options: tuple[str, ...] = ()
@@ -25,6 +25,7 @@ class Level:
     refused: str = ""
     refused_on: tuple[str, ...] = ()
     named: str = ""
+    broken: str = ""
 
 
 USUAL = Level()
@@ -192,8 +193,21 @@ LEVELS: dict[str, dict[str, Level]] = {
         "disabled": _zfs(sync="disabled"),
     },
     # what lies elsewhere, and what was undone
-    "sent": {"nowhere": USUAL, "plain": USUAL, "encrypted": USUAL},
-    "past": {"kept": USUAL, "rolled back": USUAL},
+    "sent": {"nowhere": USUAL, "plain": USUAL, "encrypted": USUAL, "another root": USUAL},
+    "past": {"kept": USUAL, "rolled back": USUAL, "data rolled back": USUAL},
+    # how backups are taken, and what befalls them
+    "lock": {"auto": USUAL, "ftwrl": USUAL},
+    "incident": {
+        "none": USUAL,
+        "no room": USUAL,
+        "promoted": USUAL,
+        "leaked mount": USUAL,
+        "mounted by hand": USUAL,
+        "replica gone": Level(),
+        "undone": USUAL,
+        "log purged": USUAL,
+        "log file gone": Level(broken="gap"),
+    },
 }
 
 
@@ -237,9 +251,14 @@ NEVER = _pairs(
     (("files", "one"), ("part", "data directory")),
     (("files", "one"), ("plugin", "keys")),
     (("format", "encrypted"), ("files", "one")),
-    # What was fetched waits for its key, which people load between two commands.
-    (("keys of datasets", "encrypted"), ("sent", "plain")),
-    (("keys of datasets", "encrypted"), ("sent", "encrypted")),
+    (("keys of datasets", "none"), ("sent", "another root")),
+    # What is in two datasets, and goes back in one of them, InnoDB cannot open.
+    *(
+        (("past", "data rolled back"), ("part", part))
+        for part in ("redo", "schema", "doublewrite", "data directory", "tablespace")
+    ),
+    # A refreservation that is larger than the refquota, ZFS refuses.
+    (("incident", "no room"), ("limit", "refquota")),
 )
 # It compresses pages only where the file system's blocks are smaller than they are.
 NEVER_MYSQL = _pairs(

@@ -232,6 +232,8 @@ class Builder:
                 new = ["--rpl-semi-sync-source-enabled=ON", "--rpl-semi-sync-source-timeout=1"]
                 old = ["--rpl-semi-sync-master-enabled=ON", "--rpl-semi-sync-master-timeout=1"]
                 return ["--plugin-load-add=semisync_source.so", *new] if mysql else old
+            case "incident", "replica gone" if mysql and self._row["plugin"] != "semisync":
+                return ["--plugin-load-add=semisync_source.so"]
             case "plugin", "keys":
                 return self._keys()
             case "format", "encrypted":

@@ -19,6 +19,7 @@ from tests.lab.pool import Pool, run
 from tests.lab.server_user import SERVER_UID
 from tests.lab.servers.templates import DAEMON
 from tests.odd.base import ODD_CLOCKS, Story
+from tests.odd.incidents import END, FIRST, SECOND, another_root, critical
 from tests.odd.outcome import Moment, differing
 from tests.odd.sql_levels import LEVELS
 from tests.odd.sql_server import Builder, Odd, account_statements, keyring_files
@@ -26,8 +27,11 @@ from tests.odd.sql_telling import SqlTelling, picture
 from tests.odd.sql_worlds import SQL_WORLDS
 from tests.odd.worlds import named
 from tests.system.conftest import end_clones
-from tests.system.house import House, after_writing, checksums, local, next_second, utc
+from tests.system.house import House, after_writing, checksums, local, next_second, utc, wait_until
+from zbackup.model.errors import NotRecoverable
 
+UNARCHIVED = ("my bin",)
+"""Names of logs that no archive takes."""
 THREADS, RATE = 2, 60.0
 BURST = 25
 PATIENCE_S = 120.0
@@ -71,6 +75,7 @@ class SqlStory(Story):
                 odd.server.start()
             ended.callback(odd.server.kill)
             house = OddHouse(self._pool, self._home, odd)
+            house.settle(lock=self._row["lock"])
             house.forks = forks
             ended.callback(end_clones, house)
             self._telling = SqlTelling(odd.server, named(self._row), builder.outside())
@@ -140,6 +145,7 @@ class SqlStory(Story):
         """A backup in a quiet moment, one under load, and more after it."""
         server, journal = house.server, self._home / "journal"
         time.sleep(1.0)
+        self._befalls(FIRST, house)
         with self._bounded(house):
             house.snapshot()
         first = next_second()
@@ -147,7 +153,8 @@ class SqlStory(Story):
             Moment(name="at a backup", to=local(first), sums=_sums(server), worlds=self._telling.picture())
         ]
         self._send(house)
-        if self._row["past"] == "rolled back":
+        self._befalls(SECOND, house)
+        if self._row["past"] != "kept":
             self._roll_back(house)
         self._special(server, 1)
         if self._row["tail"] == "torn before":
@@ -170,11 +177,17 @@ class SqlStory(Story):
             house.snapshot()
             after_writing(journal, BURST, PATIENCE_S)
         self._special(server, 2)
+        if self._row["incident"] == "log purged":
+            moments.append(self._purged(house))
+        gone = self._newest_after_flush(server) if self._row["incident"] == "log file gone" else None
         if self._row["work"] == "everything":
             self._everything(server)
         self._odd_times(server)
         self._special(server, 3)
         self._telling.stage(3)
+        if gone:
+            self._newest_after_flush(server)
+            gone.unlink()
         sums, worlds = _sums(server), self._telling.picture()
         quiet = next_second()
         if self._row["tail"] in ("whole", "torn before"):
@@ -185,6 +198,25 @@ class SqlStory(Story):
         # The server is down when this is restored, so that it is checked before.
         moments.append(Moment(name="after the last, down", to="now", sums=sums, worlds=worlds))
         return moments
+
+    def _newest_after_flush(self, server: DatabaseServer) -> Path:
+        server.sql("FLUSH BINARY LOGS")
+        return self._newest_log(server)
+
+    def _purged(self, house: House) -> Moment:
+        """Somebody purges log that no backup has. Returns a moment that goes with it."""
+        server = house.server
+        lost = next_second()
+        self._special(server, 5)
+        server.sql("FLUSH BINARY LOGS")
+
+        def gone() -> bool:
+            server.sql(f"PURGE BINARY LOGS TO '{server.sql('SHOW BINARY LOGS')[-1][0]}'")
+            return len(server.sql("SHOW BINARY LOGS")) == 1
+
+        wait_until("nobody reads what is purged", gone, 60)
+        house.snapshot()
+        return Moment(name="purged", to=local(lost), lost=True)
 
     @contextlib.contextmanager
     def _loaded(self, server: DatabaseServer, journal: Path) -> Iterator[None]:
@@ -257,6 +289,11 @@ class SqlStory(Story):
             self._torn(server)
         for number, moment in enumerate(moments):
             self._restore(house, moment, findings, f"r{number}")
+        self._befalls(END, house)
+
+    @property
+    def _target(self) -> str:
+        return f"{self._pool.name}/{self._name}-copies"
 
     def _send(self, house: House) -> None:
         """Make a destination, which is encrypted or not, and send the first backup there."""
@@ -265,23 +302,44 @@ class SqlStory(Story):
         key = self._home / "key of copies"
         key.write_text("another long passphrase\n")
         options = ["encryption=aes-256-gcm", "keyformat=passphrase", f"keylocation=file://{key}"]
-        words = options if self._row["sent"] == "encrypted" else []
-        target = f"{self._pool.name}/{self._name}-copies"
+        words = [] if self._row["sent"] == "plain" else options
+        target = self._target
         run("zfs", "create", *(word for option in words for word in ("-o", option)), target)
         ship = {"name": "copies", "to": f"zfs:{target}", "initial": "allow"}
         house.settle(ship=[ship], archive={"to": ["copies"], "every": "1s"})
         self._done(house, "ship")
+        if self._row["log name"] in UNARCHIVED:
+            critical(self.outcome, house, "cannot be archived")
+            house.settle(archive=None)
+        elif self._row["incident"] == "log purged":
+            self._done(house, "archive", "shop", "--once")
 
     def _from_there(self, house: House, moments: list[Moment], findings: list[dict[str, Any]]) -> None:
         """A moment from the destination, by its backups or by archived log."""
         if self._row["sent"] == "nowhere":
             return
         with self._timed("send"):
+            if self._row["sent"] == "another root":
+                another_root(house, self.outcome, self._target, f"file://{self._home / 'key'}")
             self._done(house, "ship")
-            self._done(house, "archive", "shop", "--once")
+            self._archive(house)
         for moment in moments:
-            if moment.at is not None:
+            if moment.at is not None or moment.lost:
                 self._restore(house, moment, findings, "sent", "--from", "copies")
+
+    def _archive(self, house: House) -> None:
+        """Archive what there is; where some of it is gone, the gap is said, and only a backup leads on."""
+        if self._row["log name"] in UNARCHIVED:
+            return
+        once = house.zb("archive", "shop", "--once")
+        if self._row["incident"] in ("log purged", "log file gone"):
+            if once.rc != NotRecoverable.exit_status and "no backup there leads to it" not in once.out:
+                self.outcome.problems.append(f"no gap is said to be archived: {once}")
+            if self._row["incident"] == "log file gone":
+                return
+            once = house.zb("archive", "shop", "--once")
+        if once.rc:
+            self.outcome.problems.append(f"archive: {once}")
 
     def _done(self, house: House, *words: str) -> None:
         done = house.zb(*words)
@@ -289,14 +347,14 @@ class SqlStory(Story):
             self.outcome.problems.append(f"{words} ends with {done.rc}: {done.err}")
 
     def _roll_back(self, house: House) -> None:
-        """To the backup that was just taken, with something committed since."""
+        """To the backup that was just taken, with something committed since: all, or the data alone."""
         house.server.sql("UPDATE shop.special SET v = 'of a history that is gone' WHERE id % 2 = 0")
         house.server.stop()
         backup = house.backups()[-1]["name"]
-        for dataset in (
-            d for each in house.datasets for d in run("zfs", "list", "-Hro", "name", each).splitlines()
-        ):
+        found = [d for each in house.datasets for d in run("zfs", "list", "-Hro", "name", each).splitlines()]
+        for dataset in found[:1] if self._row["past"] == "data rolled back" else found:
             run("zfs", "rollback", "-r", f"{dataset}@{backup}")
+        self._unbound(house)
         house.server.start()
 
     @contextlib.contextmanager
@@ -311,8 +369,13 @@ class SqlStory(Story):
             used = int(run("zfs", "get", "-Hpo", "value", f"userused{name}", dataset).strip() or 0)
             run("zfs", "set", f"userquota{name}={used + ROOM}", dataset)
         yield
-        for dataset in house.datasets:
-            run("zfs", "set", f"userquota{name}=none", dataset)
+        self._unbound(house)
+
+    def _unbound(self, house: House) -> None:
+        """A quota of an owner's lies in the dataset, comes back with it, and stops the server."""
+        if self._row["limit"] == "of the owner":
+            for dataset in house.datasets:
+                run("zfs", "set", f"userquota@{SERVER_UID}=none", dataset)
 
     def compare(self, clone: Any, moment: Moment, report: dict[str, Any]) -> None:
         """See Story."""

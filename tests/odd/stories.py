@@ -16,6 +16,8 @@ from tests.odd.worlds import SEPARATOR, WORLDS, World, drawn, require_known
 from tests.system.forked import Forks
 
 SEED = 1
+LAST_LINES = 12
+"""Of the server's log, when the telling failed."""
 FLAVOURS = ("mysql-9.7", "mariadb-10.11", "mariadb-11.8", "mongodb-6.0")
 
 
@@ -81,5 +83,8 @@ def told(flavour: str, row: Row, pool: Pool, number: int, forked: Forks | None =
         kind(flavour, row, pool, home, outcome).tell(forked)
     except Exception:  # noqa: BLE001  the others are told all the same
         outcome.problems.append(traceback.format_exc())
+        log = home / "server" / "server.log"
+        if log.exists():
+            outcome.notes += log.read_text(errors="replace").splitlines()[-LAST_LINES:]
     shutil.rmtree(home, ignore_errors=True)
     return outcome

@@ -43,7 +43,7 @@ class World:
     that begins with "? " may fail. `options` are the server's, in which {outside} is a directory on no
     dataset of the instance's. `asks` are answered by a recovered server as they were by production. `refusal`
     is in the one line of a restore that is refused, where one may be: such a world is alone on its server.
-    `warned`: `check` says this of it when all is done.
+    `warned` is in what a restore says that ends with another status than 0, as rows may differ.
     """
 
     kinds: tuple[str, ...] = ("mysql", "mariadb")
@@ -53,6 +53,7 @@ class World:
     at: Mapping[int, tuple[Act, ...]] = field(default_factory=dict, hash=False)
     asks: tuple[str, ...] = ()
     refusal: str = ""
+    warned: str = ""
 
     def acts(self, number: int) -> tuple[Act, ...]:
         """All of a stage."""

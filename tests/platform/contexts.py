@@ -3,6 +3,7 @@
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+from tests.adapters import GivenAdapters
 from tests.lab import servers
 from tests.lab.mysql_fixture import Settings
 from tests.lab.pool import Pool
@@ -12,6 +13,7 @@ from tests.lab.trusted import trusted
 from zbackup.clock import SystemClock
 from zbackup.config.lock import Lock
 from zbackup.config.recovery import RecoverySettings as RecoveryTable
+from zbackup.engines.mysql.archive.follow import MysqlLogFollower
 from zbackup.engines.mysql.engine import MysqlEngine
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.recovery.log_reader import MysqlLogReader
@@ -48,15 +50,23 @@ def context(
         run_dir=run_dir,
         zone=ZoneInfo("Europe/Berlin"),
         zfs=Zfs(runner),
-        engine=MysqlEngine(
-            instance="shop", connect=connect, lock=Lock.model_construct(kind=lock, hold=10), run_dir=run_dir
+        adapters=GivenAdapters(
+            engine=MysqlEngine(
+                instance="shop",
+                connect=connect,
+                lock=Lock.model_construct(kind=lock, hold=10),
+                run_dir=run_dir,
+            ),
+            recovery=MysqlRecovery(
+                flavor=settings.kind,
+                table=RecoveryTable.model_construct(
+                    server=(str(_program(settings)),), memory=MEMORY, workers=2
+                ),
+            ),
+            log_reader=MysqlLogReader(flavor=settings.kind),
+            log_search=MysqlLogSearch(flavor=settings.kind),
+            follower=MysqlLogFollower(),
         ),
-        recovery=MysqlRecovery(
-            flavor=settings.kind,
-            table=RecoveryTable.model_construct(server=(str(_program(settings)),), memory=MEMORY, workers=2),
-        ),
-        log_reader=MysqlLogReader(flavor=settings.kind),
-        log_search=MysqlLogSearch(flavor=settings.kind),
         clock=SystemClock(),
         progress=Silent(),
     )

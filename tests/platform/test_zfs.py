@@ -324,6 +324,26 @@ def test_quotas_of_the_snapshots_time_are_lifted_on_a_clone(place: Place) -> Non
     assert set(values.split()) == {"0"}
 
 
+def test_quotas_of_what_was_received_raw_are_lifted_on_a_clone(place: Place, tmp_path: Path) -> None:
+    """As a destination whose datasets are encrypted sends it back: of such a snapshot ZFS tells no quotas."""
+    key, locked, raw = tmp_path / "key", f"{place.name}/locked", f"{place.name}/raw"
+    key.write_text("a long passphrase\n")
+    options = ("encryption=on", "keyformat=passphrase", f"keylocation=file://{key}")
+    tool("zfs", "create", "-u", *(word for option in options for word in ("-o", option)), locked)
+    tool("zfs", "set", f"userquota@{os.getuid()}=1M", place.name)
+    snapshot(place, "tight")
+    tool("zfs", "set", f"userquota@{os.getuid()}=none", place.name)
+    sent = (
+        'zfs send "$1@tight" | zfs receive -u "$2/copy" && zfs send -w "$2/copy@tight" | zfs receive -u "$3"'
+    )
+    subprocess.run(["sh", "-ec", sent, "sh", place.name, locked, raw], check=True)
+    tool("zfs", "load-key", "-L", f"file://{key}", raw)
+    (received,) = (s for s in ZFS.snapshots(raw) if s.name == "tight")
+    ZFS.clone(received, f"{place.name}/c", {"canmount": "noauto"})
+    quota = tool("zfs", "get", "-Hpo", "value", f"userquota@{os.getuid()}", f"{place.name}/c")
+    assert quota.strip() == "0"
+
+
 def test_it_is_unmounted_though_somebody_looked_into_its_snapshots(place: Place) -> None:
     """In a mount namespace of his own, as services have: what that mounts in ours does not go by itself."""
     snapshot(place, "s")

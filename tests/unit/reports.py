@@ -40,7 +40,7 @@ from zbackup.model.moment import parse_moment
 from zbackup.model.progress import Phase
 from zbackup.model.record import Record
 from zbackup.model.recovery import CheckedTables, LeftOut, Recovered, ReplayRange
-from zbackup.model.retention import Retention, Span, Tier
+from zbackup.model.retention import Reason, Retention, Span, Tier
 from zbackup.model.shipped import arrived_of
 from zbackup.model.snapshot import Snapshot
 from zbackup.model.space import Pool, Space
@@ -211,12 +211,20 @@ WINDOW = WindowReport(
     retention=Place.retention,
     promised=at(1),
     lacking=((at(5), at(9)),),
-    kept=(KeptBackup(a_backup(), ("daily 2024-05-01",)),),
+    kept=(KeptBackup(a_backup(), (Reason("daily", "2024-05-01", tier=Place.retention.tiers[0]),)),),
     note="",
 )
 PRUNED = PruneReport(
     plan=PrunePlan(
-        retention=RetentionPlan((KeptBackup(a_backup(), ("daily 2024-05-01", "held by me")),), (a_backup(),)),
+        retention=RetentionPlan(
+            (
+                KeptBackup(
+                    a_backup(),
+                    (Reason("daily", "2024-05-01", tier=Place.retention.tiers[0]), Reason("held by me")),
+                ),
+            ),
+            (a_backup(),),
+        ),
         freed=3 * 1024**2,
     ),
     destroyed=(a_backup(),),

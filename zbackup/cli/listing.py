@@ -14,7 +14,6 @@ from zbackup.cli.at_address import AddressOptions, Rebuilt, all_at
 from zbackup.cli.command_context import AnyInstance, At, Done, conclude, on_each
 from zbackup.cli.options import Options
 from zbackup.cli.output import plain
-from zbackup.cli.snapshot import lock_times
 from zbackup.jobs.context import Context
 from zbackup.jobs.drills.verdicts import of_backups
 from zbackup.jobs.restore.address_survey import described
@@ -276,7 +275,7 @@ def _folded(logs: Sequence[Backup]) -> list[str]:
 def _row(backup: Backup, zone: ZoneInfo, *, opens: bool, drill: DrillVerdict | None) -> list[str]:
     record = backup.record
     measured = record.lock_wait_ms is not None or record.lock_held_ms is not None
-    times = f" ({lock_times(record.lock_wait_ms, record.lock_held_ms)})" if measured else ""
+    times = f" ({tables.lock_times(record.lock_wait_ms, record.lock_held_ms)})" if measured else ""
     return [
         backup.name,
         local_text(record.as_of.replace(microsecond=0), zone) if record.as_of else "-",

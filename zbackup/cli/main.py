@@ -30,7 +30,7 @@ from zbackup.model import errors
 from zbackup.model.errors import UsageError, ZbackupError
 from zbackup.model.event_log import log
 from zbackup.model.printable import printable
-from zbackup.registry import COMMANDS
+from zbackup.registry import COMMANDS, SUMMARIES
 
 # Those that no error class stands for.
 _OTHER = {0: "Done", 130: "Interrupted (Ctrl-C, SIGTERM or SIGHUP)"}
@@ -64,6 +64,7 @@ def _general(name: str) -> bool:
 
 
 VERSION = "--version"
+HELP_OPTIONS = ("-h", "--help")
 
 HELP = """Consistent ZFS snapshots and point-in-time recovery for MySQL, MariaDB and MongoDB.
 
@@ -107,10 +108,14 @@ def build(only: str | None = None) -> typer.Typer:
     app = typer.Typer(
         cls=GroupedCommands,
         rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        context_settings={"help_option_names": list(HELP_OPTIONS), "max_content_width": 100},
     )
     epilog = "\b\nExit status:\n" + table()
     app.callback(help=HELP, epilog=epilog)(common_options(main))
+    if only in HELP_OPTIONS:
+        for name, summary in SUMMARIES.items():
+            app.command(name, help=summary)(lambda: None)
+        return app
     for name in _wanted(only):
         module = import_module(COMMANDS[name])
         if name == "clone":
@@ -181,10 +186,11 @@ def _dispatch(words: list[str]) -> int:
 
 
 def _named(words: list[str]) -> str | None:
-    """The command's name, which only options of every command may precede; None where that is not clear."""
+    """The command's name, which only options of every command may precede, or the option that asks for help
+    or the version; None where that is not clear."""
     rest = iter(words)
     for word in rest:
-        if not word.startswith("-") or word == VERSION:
+        if not word.startswith("-") or word in (VERSION, *HELP_OPTIONS):
             return word
         if word in VALUED:
             next(rest, None)

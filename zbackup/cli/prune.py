@@ -68,7 +68,8 @@ def _plan_shape(done: Done[PrunePlan]) -> dict[str, Any]:
 def _planned(plan: PrunePlan) -> dict[str, Any]:
     return {
         "keep": [
-            _backup(k.backup) | {"stays_until": _until(plan, k.backup), "reasons": k.reasons}
+            _backup(k.backup)
+            | {"stays_until": _until(plan, k.backup), "reasons": [str(r) for r in k.reasons]}
             for k in plan.retention.keep
         ],
         "destroy": [_backup(b) for b in plan.retention.destroy],
@@ -122,7 +123,7 @@ def _plan_text(plans: list[Done[PrunePlan]]) -> str:
 
 def _plan_lines(done: Done[PrunePlan]) -> list[str]:
     plan, ctx = done.result, done.context
-    rows = [(k.backup, "keep", "; ".join(k.reasons)) for k in plan.retention.keep]
+    rows = [(k.backup, "keep", "; ".join(map(str, k.reasons))) for k in plan.retention.keep]
     rows += [(b, "destroy", "") for b in plan.retention.destroy]
     rows.sort(key=lambda row: (row[0].createtxg, row[0].record.backup))
     cells = [

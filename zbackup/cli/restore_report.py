@@ -49,7 +49,8 @@ def exit_status(done: RestorePlan | RestoreReport) -> int:
         return 0
     if done.recovered.other_zone:
         return OtherZone.exit_status
-    return OtherSettings.exit_status if done.recovered.other_settings else 0
+    others = done.recovered.other_settings or done.recovered.other_tables
+    return OtherSettings.exit_status if others else 0
 
 
 def plan_shape(asked: Asked, plan: RestorePlan) -> dict[str, Any]:
@@ -72,6 +73,7 @@ def report_shape(asked: Asked, report: RestoreReport) -> dict[str, Any]:
             "proof": _proof_shape(report.proof),
             "other_zone": recovered.other_zone or None,
             "other_settings": recovered.other_settings or None,
+            "other_tables": recovered.other_tables or None,
             "socket": report.socket,
             "port": report.clone.port or None,
             "read_only": report.clone.read_only,
@@ -166,10 +168,9 @@ def render_report(asked: Asked, report: RestoreReport) -> str:
         *([("took", _took(report.phases))] if report.phases else []),
     ]
     remarks = _remarks(asked, report.plan, report.replay)
-    if report.recovered.other_zone:
-        remarks.append(f"warning: {report.recovered.other_zone}")
-    if report.recovered.other_settings:
-        remarks.append(f"warning: {report.recovered.other_settings}")
+    told = report.recovered
+    others = (told.other_zone, told.other_settings, told.other_tables)
+    remarks += [f"warning: {why}" for why in others if why]
     text = _sheet(f"Restored {headline(asked)}", rows, remarks)
     return f"{text}\n\nConnect with:\n  {report.connect}"
 

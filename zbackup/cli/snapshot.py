@@ -114,7 +114,7 @@ def _report_text(reports: list[Done[SnapshotReport]]) -> str:
 def _report_lines(done: Done[SnapshotReport]) -> list[str]:
     record, report = done.result.backup.record, done.result
     end = local_text(record.as_of, done.context.zone) if record.as_of else "not known"
-    times = lock_times(record.lock_wait_ms, record.lock_held_ms)
+    times = tables.lock_times(record.lock_wait_ms, record.lock_held_ms)
     return [
         f"{record.instance}: {report.backup.name} of {', '.join(s.dataset for s in report.backup.snapshots)}",
         f"  last transaction {end}" + (f", log position {record.position}" if record.position else ""),
@@ -131,15 +131,6 @@ def kept(record: Record, zone: ZoneInfo) -> list[str]:
         [f"kept until {local_text(end.replace(microsecond=0), zone)}"] if (end := record.keep_until) else []
     )
     return [f"  {', '.join(said)}"] if said else []
-
-
-def lock_times(wait_ms: int | None, held_ms: int | None) -> str:
-    """How long a lock was waited for and held, as far as it is known."""
-    times = (("waited", wait_ms), ("held", held_ms))
-    return (
-        ", ".join(f"{what} {tables.length(ms / 1000)}" for what, ms in times if ms is not None)
-        or "not measured"
-    )
 
 
 def _plan_shape(done: Done[SnapshotPlan]) -> dict[str, Any]:

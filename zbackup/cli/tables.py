@@ -206,3 +206,9 @@ def as_they_are(instance: str, backups: Sequence[Backup], *, alone: bool = False
     newest = max(backups, key=lambda b: b.createtxg)
     why = "; ".join(newest.record.blockers)
     return [said, *([f"No other moment can be: {why}."] if alone and why else [])]
+
+
+def lock_times(wait_ms: int | None, held_ms: int | None) -> str:
+    """How long a lock was waited for and held, as far as it is known."""
+    times = (("waited", wait_ms), ("held", held_ms))
+    return ", ".join(f"{what} {length(ms / 1000)}" for what, ms in times if ms is not None) or "not measured"

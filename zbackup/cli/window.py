@@ -47,7 +47,7 @@ def picture(report: WindowReport, rules: Retention, width: int) -> list[str]:
     by_tier: dict[str, list[datetime]] = {tier.name: [] for tier in rules.tiers}
     others = []
     for kept in report.kept:
-        names = [t for t in by_tier if any(r.startswith(f"{t} ") for r in kept.reasons)]
+        names = {reason.tier.name for reason in kept.reasons if reason.tier}
         for name in names:
             by_tier[name].append(kept.backup.record.taken)
         if not names:

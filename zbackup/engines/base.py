@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from zbackup.engines.log_search import FileSearch, ServerSearch
 from zbackup.model.added_log import AddedFile
 from zbackup.model.anchors import Anchor
 from zbackup.model.archive import ArchivedFile
@@ -327,3 +328,23 @@ class Recovery(Protocol):
 
         `user` is whom to log in as; "" for whoever administrates the original.
         """
+
+
+class Adapters(Protocol):
+    """The parts of one engine. Each is imported when it is first asked for: `list` needs none of them."""
+
+    @property
+    def engine(self) -> Engine: ...
+
+    @property
+    def recovery(self) -> Recovery: ...
+
+    @property
+    def log_reader(self) -> LogReader: ...
+
+    @property
+    def log_search(self) -> FileSearch | ServerSearch: ...
+
+    @property
+    def follower(self) -> LogFollower:
+        """Reads the log while it is written."""

@@ -11,7 +11,7 @@ from zbackup.catalog.local import Catalog, FoundClones, own_datasets, read
 from zbackup.catalog.switched import among, formerly, require_settled, switches
 from zbackup.clock import Clock
 from zbackup.destinations.base import Destination
-from zbackup.engines.base import Engine, LogFollower, LogReader, ProductionAccess, Recovery
+from zbackup.engines.base import Adapters, Engine, LogFollower, LogReader, ProductionAccess, Recovery
 from zbackup.engines.log_search import FileSearch, ServerSearch
 from zbackup.model.archive import ArchiveRules
 from zbackup.model.cloning import DEFAULTS, CloneRules
@@ -58,8 +58,7 @@ class Context:
     the one who makes drills on schedule, None where they are not needed or not there. `service` is how its
     server is stopped and started, None where that is not configured. `elsewhere` are datasets on other pools
     of this host that there may be clones below, of copies that were shipped there. `copier` makes a
-    features.copyback.ports.Copier, and `undoer` a features.undo.ports.Undoer. `follower`
-    reads its log while it is written, None where that cannot be done, and `archive` says where it is
+    features.copyback.ports.Copier, and `undoer` a features.undo.ports.Undoer. `archive` says where its log is
     archived."""
 
     instance: str
@@ -70,10 +69,7 @@ class Context:
     run_dir: Path
     zone: ZoneInfo
     zfs: Zfs
-    engine: Engine
-    recovery: Recovery
-    log_reader: LogReader
-    log_search: FileSearch | ServerSearch
+    adapters: Adapters
     clock: Clock
     progress: Progress
     retention: Retention = EMPTY
@@ -84,9 +80,28 @@ class Context:
     service: ServiceCommands | None = None
     elsewhere: tuple[str, ...] = ()
     copier: Callable[[], ProductionAccess] | None = None
-    follower: LogFollower | None = None
     archive: ArchiveRules | None = None
     undoer: Callable[[], object] | None = None
+
+    @property
+    def engine(self) -> Engine:
+        return self.adapters.engine
+
+    @property
+    def recovery(self) -> Recovery:
+        return self.adapters.recovery
+
+    @property
+    def log_reader(self) -> LogReader:
+        return self.adapters.log_reader
+
+    @property
+    def log_search(self) -> FileSearch | ServerSearch:
+        return self.adapters.log_search
+
+    @property
+    def follower(self) -> LogFollower:
+        return self.adapters.follower
 
     def at(self, clones: str) -> "Context":
         """The same, with its clones below another dataset."""

@@ -1,6 +1,7 @@
 """A clone: a database server of its own on writable copies of a backup's datasets."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, ConfigDict, StrictBool, TypeAdapter
@@ -100,7 +101,7 @@ class Clone:
 
     def to_property(self) -> str:
         """Write it as it stands in the property."""
-        return one_text(to_rows(_ADAPTER, self, without=None if self.switch else {"switch"}))
+        return one_text(to_rows(_adapter(), self, without=None if self.switch else {"switch"}))
 
 
 def from_property(text: str) -> Clone:
@@ -108,9 +109,11 @@ def from_property(text: str) -> Clone:
     # Not by validate_json: a path need not be UTF-8, and is in there as Python has it.
     rows = bounds.from_json(text)
     try:
-        return from_rows(_ADAPTER, rows)
+        return from_rows(_adapter(), rows)
     except ValueError as wrong:
         raise ValueError(f"not a clone's description: {wrong}") from wrong
 
 
-_ADAPTER = TypeAdapter(Clone)
+@cache
+def _adapter() -> TypeAdapter[Clone]:
+    return TypeAdapter(Clone)

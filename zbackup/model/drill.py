@@ -6,7 +6,7 @@ or kept because of one.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, PlainSerializer, TypeAdapter
@@ -69,7 +69,9 @@ class DrillVerdict:
         return not self.why
 
 
-_VERDICT = TypeAdapter(DrillVerdict)
+@cache
+def _verdict() -> TypeAdapter[DrillVerdict]:
+    return TypeAdapter(DrillVerdict)
 
 
 def remember(verdicts: Sequence[DrillVerdict], verdict: DrillVerdict) -> tuple[DrillVerdict, ...]:
@@ -109,7 +111,7 @@ def to_list(verdicts: Sequence[DrillVerdict]) -> str:
 def from_text(text: str) -> DrillVerdict | None:
     """What is written on a snapshot; None for what cannot be understood."""
     try:
-        return _VERDICT.validate_python(bounds.from_json(text))
+        return _verdict().validate_python(bounds.from_json(text))
     except ValueError:
         return None
 
@@ -123,11 +125,11 @@ def from_list(text: str) -> tuple[DrillVerdict, ...]:
     found = []
     for row in rows if isinstance(rows, list) else ():
         try:
-            found.append(_VERDICT.validate_python(row))
+            found.append(_verdict().validate_python(row))
         except ValueError:
             continue
     return tuple(found)
 
 
 def _row(verdict: DrillVerdict) -> dict[str, Any]:
-    return {name: value for name, value in to_rows(_VERDICT, verdict).items() if value not in (None, "")}
+    return {name: value for name, value in to_rows(_verdict(), verdict).items() if value not in (None, "")}

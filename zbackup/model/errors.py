@@ -287,7 +287,7 @@ class OtherZone(ZbackupError):
 
 
 class OtherSettings(ZbackupError):
-    """Restored, but with other settings than the original's: its rows may differ."""
+    """Restored, but with other settings or tables than the original's: its rows may differ."""
 
     exit_status = 19
 

@@ -14,7 +14,7 @@ Kind = Literal["base", "log", "unsound"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverviewBackup:
     """A backup. `keep` are the tiers and other reasons for which it stays, () where it goes at the next
-    prune, and before `until` no prune destroys it (None: nobody can tell; plan.retention.kept_until).
+    prune, and before `until` no prune destroys it (None: nobody can tell; plan.retention.rules).
     `drill` is what the last drill of it proved, `used` what destroying it frees, in bytes."""
 
     name: str

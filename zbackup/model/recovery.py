@@ -167,9 +167,10 @@ class Recovered:
     `base_exact` says that it was checked that the base was exactly (not only at least) what was recorded.
     `replay` is what was applied, from an engine that could not tell before, and `clock_accepted` that its log
     could have ended elsewhere, too. `other_zone` is why local times that were replayed may be others, ""
-    where they are not, and `other_settings` why statements may have given something else. `member` is what it
-    is in a sharded cluster; None outside of one. `sights` are what it shows of what is to be proved, and one
-    transaction later, as far as the engine could tell.
+    where they are not, `other_settings` why statements may have given something else, and `other_tables`
+    which tables were created or dropped without the log. `member` is what it is in a sharded cluster; None
+    outside of one. `sights` are what it shows of what is to be proved, and one transaction later, as far as
+    the engine could tell.
     """
 
     last_applied: Transaction | None
@@ -181,6 +182,7 @@ class Recovered:
     clock_accepted: bool = False
     other_zone: str = ""
     other_settings: str = ""
+    other_tables: str = ""
     member: ClusterMembership | None = None
     sights: tuple[Sight, ...] = ()
 

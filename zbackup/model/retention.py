@@ -70,3 +70,21 @@ class Retention:
 
 EMPTY = Retention()
 """Nothing is ever destroyed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a backup stays.
+
+    `rule` is what backups are counted by (`hourly`, `the newest`), `about` what it says of this one (its
+    period, a date). `until` is the moment up to which the rule keeps it, whatever else is taken; None: that
+    is not known.
+    """
+
+    rule: str
+    about: str = ""
+    tier: Tier | None = None
+    until: datetime | None = None
+
+    def __str__(self) -> str:
+        return f"{self.rule} {self.about}" if self.about else self.rule

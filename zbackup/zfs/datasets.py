@@ -99,7 +99,7 @@ MOST_TOLD = 3
 AT_ONCE = 400
 
 QUOTAS_UNKNOWN = ("permission denied", "unsupported version or feature")
-"""What is said of quotas in an encrypted snapshot whose key is not loaded, or that was received raw."""
+"""What is said of quotas in an encrypted dataset whose key is not loaded, or that is of an old version."""
 
 MOST_ASKED = 64
 """Questions for as many snapshots as are named at once, if others' values speak of them: each takes three
@@ -372,17 +372,18 @@ class Zfs:
         """Clone each target from its origin (target -> origin). Verify all origins before the first clone.
 
         User, group and project quotas are in the snapshot. They are removed from the clone: the replay would
-        fail if production raised a quota after the backup.
+        fail if production raised a quota after the backup. A snapshot that was received raw does not tell
+        them, but its clone does.
         """
         if targets:
             self._require_guids({str(s): s.guid for s in targets.values()})
         for target, snapshot in targets.items():
             self._zfs("clone", *_options(properties), "--", str(snapshot), target)
-            if quotas := self._quotas(str(snapshot)):
+            if quotas := self._quotas(target):
                 self.set_properties(target, dict.fromkeys(quotas, "none"))
 
     def _quotas(self, name: str) -> list[str]:
-        """Return the user, group and project quota properties that are set on a dataset or snapshot."""
+        """Return the user, group and project quota properties that are set on a dataset."""
         columns = ("-o", "type,name,quota,objquota", "--", name)
         try:
             listing = self._zfs("userspace", "-nHp", "-t", "all", *columns, mutates=False)

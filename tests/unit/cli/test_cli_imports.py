@@ -6,6 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
+
+from zbackup.cli import main
+from zbackup.registry import COMMANDS, SUMMARIES
 
 CONFIGURATION = """
 [instance.shop]
@@ -89,3 +93,15 @@ def test_what_calls_itself_a_plugin_of_pydantics_is_not_imported(module: str, tm
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def test_the_summaries_are_the_first_sentences_of_the_help() -> None:
+    commands = typer.main.get_command(main.build()).commands  # type: ignore[attr-defined]
+    assert {name: command.get_short_help_str(400) for name, command in commands.items()} == SUMMARIES
+    assert list(SUMMARIES) == list(COMMANDS)
+
+
+def test_the_list_of_commands_imports_none_of_them() -> None:
+    look = "import sys; from zbackup.cli import main; main.build('--help'); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout.count("zbackup.") < 40

@@ -136,6 +136,16 @@ def test_another_time_zone_is_a_warning_and_no_success() -> None:
     assert restore_report.exit_status(dataclasses.replace(REPORT, recovered=disputed)) == 16
 
 
+@pytest.mark.parametrize("key", ["other_settings", "other_tables"])
+def test_other_settings_and_tables_are_warnings_and_no_success(key: str) -> None:
+    recovered = dataclasses.replace(REPORT.recovered, **{key: "it is another one"})
+    report = dataclasses.replace(REPORT, recovered=recovered)
+    assert "warning: it is another one" in restore_report.render_report(ASKED, report)
+    assert restore_report.report_shape(ASKED, report)[key] == "it is another one"
+    assert restore_report.report_shape(ASKED, REPORT)[key] is None
+    assert restore_report.exit_status(report) == 19
+
+
 def test_list_for_people() -> None:
     text = listing.render("shop", LISTING, BERLIN)
     lines = text.splitlines()

@@ -88,17 +88,6 @@ def test_what_fails_because_it_is_to_end_is_no_failure(world: World, monkeypatch
     assert told == [] and read_state(world.ctx, "offsite") is None
 
 
-def test_an_instance_whose_log_nobody_can_follow_is_told_as_failed(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stop, told = threading.Event(), list[ArchiveState]()
-    cast(Any, world.ctx).follower = None
-    monkeypatch.setattr(stop, "wait", lambda _: stop.set())
-    KeepUp(world.ctx, world.destination, stop, told.append).run()
-    (state,) = told
-    assert state.error == "the log of mysql cannot be archived: shop" and state.archived is None
-
-
 def test_who_ends_remembers_nothing_of_the_files(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next who archives, after a configuration was read anew, begins with a look of its own."""
     stop, forgot = threading.Event(), list[bool]()

@@ -136,6 +136,14 @@ def test_a_moment_that_nothing_there_reaches_is_refused_with_the_last_that_is() 
         host.choose(then(9), ArchivedCopies(Copies(tuple(backups[:-1]), ()), NO_ARCHIVE, archived.carried))
 
 
+def test_a_moment_in_a_gap_there_is_not_said_to_be_behind_the_last_that_is_reached() -> None:
+    reset = made(3, NOON + 3 * HOUR, log=("another log", 1, 0))
+    with pytest.raises(NotRecoverable) as told:
+        Host([*hourly(2), reset]).choose(then(2.5))
+    said = "reach that moment: their log has a gap there, and they go on behind it (zbackup window shop --at "
+    assert said in str(told.value) and "the last one" not in str(told.value)
+
+
 def test_later_log_that_cannot_be_looked_at_is_asked_about_where_all_is_wanted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

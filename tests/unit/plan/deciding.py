@@ -22,7 +22,7 @@ def plan(backups: list[Backup], rules: Retention, now: datetime, **pinned: list[
 
 
 def kept(found: RetentionPlan) -> dict[str, tuple[str, ...]]:
-    return {k.backup.record.backup: k.reasons for k in found.keep}
+    return {k.backup.record.backup: tuple(map(str, k.reasons)) for k in found.keep}
 
 
 def gone(found: RetentionPlan) -> list[str]:

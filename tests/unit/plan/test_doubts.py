@@ -38,7 +38,7 @@ def names(backups: list[Backup]) -> list[int]:
 def asked(backups: list[Backup], now: datetime, *, expired: bool = False) -> tuple[list[int], dict[int, str]]:
     """The numbers of those that are timed, and of those in doubt with the reason."""
     found = doubts(backups, now, lambda _: expired, lambda moment: f"{moment:%d %H:%M}")
-    return names(found.timed), {b.createtxg: why for b, why in found.kept}
+    return names(found.timed), {b.createtxg: str(why) for b, why in found.kept}
 
 
 def test_this_moment_is_not_the_future_and_the_same_time_twice_contradicts_nothing() -> None:
@@ -165,13 +165,13 @@ def of_log(number: int, log: str, hours: float) -> Backup:
 
 
 def both(backups: list[Backup], start: float = 0) -> list[tuple[int, str]]:
-    return [(b.createtxg, why.partition(" reaches")[0]) for b, why in turned_back(backups, at(start))]
+    return [(b.createtxg, str(why).partition(" reaches")[0]) for b, why in turned_back(backups, at(start))]
 
 
 def test_the_last_of_an_older_history_and_the_first_that_turned_back_are_kept() -> None:
     one, two, again = of_log(1, "a", 1), of_log(2, "a", 5), of_log(3, "b", 3)
     assert both([one, two, again]) == [(2, "zbackup-2"), (3, "zbackup-2")]
-    assert turned_back([one, two, again], START)[0][1] == (
+    assert str(turned_back([one, two, again], START)[0][1]) == (
         "zbackup-2 reaches further than zbackup-3, which is newer and has another log"
     )
     assert both([two, of_log(3, "a", 3)]) == [], "it is of the same log"
@@ -184,7 +184,7 @@ def test_the_last_of_an_older_history_and_the_first_that_turned_back_are_kept() 
 def test_it_is_compared_with_the_one_that_goes_back_farthest_of_another_log() -> None:
     # Of its own log none counts, however far that goes back.
     backups = [of_log(1, "a", 9), of_log(2, "b", 4), of_log(3, "a", 2), of_log(4, "b", 6)]
-    why = {b.createtxg: said for b, said in turned_back(backups, START)}
+    why = {b.createtxg: str(said) for b, said in turned_back(backups, START)}
     assert why[1].startswith("zbackup-1 reaches further than zbackup-2")
     backups = [of_log(1, "a", 9), of_log(2, "b", 7), of_log(3, "c", 5), of_log(4, "b", 6)]
     assert both(backups)[1][0] == 3

@@ -38,7 +38,7 @@ def kept(start: float, holders: list[Backup], *preferred: int) -> list[tuple[int
     found = keep_for_window(
         bases, holders, at_hour(start), lambda b: b.createtxg in preferred, ("2-hour", hour)
     )
-    return [(b.createtxg, why) for b, why in found]
+    return [(b.createtxg, str(why)) for b, why in found]
 
 
 def test_of_one_log_the_base_before_the_window_stays_and_the_last_that_holds_it() -> None:

@@ -21,7 +21,7 @@ from tests.unit.plan.histories import (
 from tests.unit.samples import lacking_one
 from zbackup.model.backup import Backup
 from zbackup.model.record import LOG_ENDED, STOPPED, TIMES_OUT_OF_ORDER
-from zbackup.model.retention import Retention, Span, Tier
+from zbackup.model.retention import Reason, Retention, Span, Tier
 from zbackup.plan.retention.log_snapshots import half_destroyed, replaced, without_replaced_logs
 from zbackup.plan.retention.retention import KeptBackup, RetentionPlan, plan_retention
 
@@ -148,7 +148,9 @@ def test_nothing_that_is_not_whole_or_not_its_own_goes_or_takes_the_place_of_ano
 
 
 def test_what_is_replaced_goes_from_what_is_kept_to_what_is_destroyed() -> None:
-    plan = RetentionPlan(tuple(KeptBackup(b, ("why",)) for b in (base(1), log_only(2), base(3))), (base(4),))
+    plan = RetentionPlan(
+        tuple(KeptBackup(b, (Reason("why"),)) for b in (base(1), log_only(2), base(3))), (base(4),)
+    )
     found = without_replaced_logs(plan)
     assert names([k.backup for k in found.keep]) == ["zbackup-1", "zbackup-3"]
     assert names(list(found.destroy)) == ["zbackup-2", "zbackup-4"]

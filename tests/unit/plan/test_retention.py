@@ -78,7 +78,7 @@ def test_the_hour_that_is_missing_is_none() -> None:
     before = datetime(2024, 3, 31, 0, 0, tzinfo=UTC)
     backups = [made(n + 1, before + timedelta(minutes=30 * n)) for n in range(5)]
     found = plan(backups, policy("hourly for 1 day"), before + timedelta(hours=3))
-    assert [r for k in found.keep for r in k.reasons if r.startswith("hourly")] == [
+    assert [r for k in found.keep for r in map(str, k.reasons) if r.startswith("hourly")] == [
         "hourly 2024-03-31 01:00",
         "hourly 2024-03-31 03:00",
         "hourly 2024-03-31 04:00",
@@ -276,7 +276,7 @@ def a_year(minutes: int, shortest: str) -> list[int]:
             asked = [now - timedelta(days=1) + timedelta(minutes=m) for m in range(1, 1440, 359)]
             assert all(reaches(there, m) for m in asked)
     found = plan(there, rules, now)
-    by_rule = [r.partition(" 2")[0] for k in found.keep for r in k.reasons]
+    by_rule = [r.partition(" 2")[0] for k in found.keep for r in map(str, k.reasons)]
     names = (shortest.partition(" for")[0], "hourly", "daily", "weekly", "monthly", "yearly")
     return [by_rule.count(name) for name in names]
 

@@ -1,5 +1,6 @@
 """Until when a backup certainly stays: true of every history, however it goes on."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -9,15 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.examples import examples
-from tests.unit.plan.deciding import BERLIN, MAY, kept, policy
+from tests.unit.plan.deciding import BERLIN, MAY, kept, plan, policy
 from tests.unit.plan.histories import History, gaps, histories, made, policies
 from tests.unit.plan.test_calendar import moments, steps, zones
 from zbackup.model.backup import Backup
 from zbackup.model.record import KEEP_UNTIL
-from zbackup.model.retention import FOREVER, Retention, Span
+from zbackup.model.retention import FOREVER, Reason, Retention, Span
 from zbackup.plan.calendar import back, begins, ends, forward
-from zbackup.plan.retention.kept_until import stays_until
+from zbackup.plan.retention import rules as rules_module
 from zbackup.plan.retention.retention import plan_retention
+from zbackup.plan.retention.rules import stays_until
 
 DAY = timedelta(days=1)
 
@@ -161,3 +163,16 @@ def test_a_date_counts_for_what_is_whole_its_own_and_a_base_and_until_it_has_com
     assert stays_until([far], rules, now, BERLIN)["backup-1"] == MAY + 4000 * DAY
     assert "backup-3" in stays_until([made(1, MAY, purpose="log"), made(3, MAY)], rules, now, BERLIN)
     assert stays_until([first], policy("yearly for 9999 years"), now, BERLIN)["backup-1"] == FOREVER
+
+
+def test_a_rule_that_is_added_keeps_exactly_what_it_promises(monkeypatch: pytest.MonkeyPatch) -> None:
+    def last_of_each_quarter(scene: rules_module.Scene) -> Iterator[rules_module.Claim]:
+        quarters = {(b.record.taken.year, (b.record.taken.month - 1) // 3): b for b in scene.bases}
+        yield from ((b, Reason("quarterly", until=FOREVER)) for b in list(quarters.values())[:-1])
+
+    backups = [made(n, MAY + 20 * n * DAY) for n in range(1, 30)]
+    now, few = backups[-1].record.taken + timedelta(hours=1), policy(last=1)
+    monkeypatch.setattr(rules_module, "RULES", (*rules_module.RULES, last_of_each_quarter))
+    promised = stays_until(backups, few, now, BERLIN)
+    stay = {k.backup.record.backup for k in plan(backups, few, now).keep}
+    assert len(promised) == 6 and set(promised) < stay == {*promised, "backup-29"}

@@ -177,7 +177,7 @@ class Archiver:
 
     def round(self, session: Archiving) -> Round:
         """Look once, and append what there is. After a failure the next call looks at everything again."""
-        follower = follower_of(self.ctx)
+        follower = self.ctx.follower
         try:
             return self._round(session, follower)
         except BaseException:
@@ -341,15 +341,17 @@ def ready(ctx: Context, destination: ShipDestination) -> str:
 
     Raise what archive_once() would raise before it appends anything.
     """
-    follower = follower_of(ctx)
+    follower = ctx.follower
     with destination.adapter.connect() as session:
         inventory = require_archiving(destination, session).archived()
     if inventory.problems:
         raise VerificationFailed(f"{inventory.address}: {inventory.problems[0]}")
     subject = _subject(ctx, destination, ctx.clock.monotonic())
-    archived = inventory.of(server_key(subject.live.record.server_uuid))
+    server = server_key(subject.live.record.server_uuid)
+    archived = inventory.of(server)
     current = [each for each in archived if each.file.epoch == newest_epoch(archived)]
-    follower.scan(subject.live, lambda: _older(subject.catalog), current, subject.since, ctx.clock.now)
+    here = follower.scan(subject.live, lambda: _older(subject.catalog), current, subject.since, ctx.clock.now)
+    plan_archive(server, archived, here)
     if not archived:
         return "nothing is archived yet"
     return f"archived up to {archived[-1].end}"
@@ -368,13 +370,6 @@ def require_archiving(destination: ShipDestination, session: object) -> Archivin
     if not isinstance(session, Archiving):
         raise Refused(f"{destination.adapter.address} takes no log archive")
     return session
-
-
-def follower_of(ctx: Context) -> LogFollower:
-    """Return what reads the log. Raise Refused where it cannot be read while it is written."""
-    if ctx.follower is None:
-        raise Refused(f"the log of {ctx.engine_name} cannot be archived: {ctx.instance}")
-    return ctx.follower
 
 
 @contextmanager

@@ -30,8 +30,7 @@ class KeepUp:
         try:
             self._run()
         finally:
-            if self.ctx.follower:
-                self.ctx.follower.forget()
+            self.ctx.follower.forget()
 
     def _run(self) -> None:
         state = read_state(self.ctx, self.destination.name)

@@ -28,9 +28,9 @@ from zbackup.model.retention import CONDEMNED
 from zbackup.model.snapshot import Snapshot
 from zbackup.plan.clones.clone_name import recovery_of
 from zbackup.plan.health.unfinished_clones import is_unfinished
-from zbackup.plan.retention.kept_until import stays_until
 from zbackup.plan.retention.log_snapshots import half_destroyed, replaced, without_replaced_logs
 from zbackup.plan.retention.retention import RetentionPlan, plan_retention
+from zbackup.plan.retention.rules import stays_until
 from zbackup.proc.lock import lock_owner
 from zbackup.proc.open_files import processes_in, told
 
@@ -121,7 +121,7 @@ class PrunePlan:
     `orphans` are what is left at a destination of streams that no backup needs; they go too. `unreadable` are
     (snapshot, problem) where nobody can tell what it is of: it is no reason for anything, and never touched.
     `archived` is the log at a destination that goes, too: no backup that stays needs it. `stays` has, by
-    Record.backup, before when no prune destroys it (plan.retention.kept_until).
+    Record.backup, before when no prune destroys it (plan.retention.rules).
     """
 
     retention: RetentionPlan

@@ -272,9 +272,12 @@ def _choose(
     if choice.log is None:
         reached = max(b.record.complete_to for b in copies.backups if b.record.complete_to)
         archived = "and archived log " if there.carried else ""
+        why = f"the last one they reach is {local_text(reached, ctx.zone)} (--to latest)"
+        if isinstance(target, Moment) and target.at < reached:
+            shown = command_line("zbackup", "window", ctx.instance, "--at", destination.name)
+            why = f"their log has a gap there, and they go on behind it ({shown})"
         raise NotRecoverable(
-            f"the backups {archived}at {address} do not reach that moment: the last one they reach is "
-            f"{local_text(reached, ctx.zone)} (--to latest){''.join(f'; {why}' for why in there.ends)}"
+            f"the backups {archived}at {address} do not reach that moment: {'; '.join((why, *there.ends))}"
         )
     return choice
 

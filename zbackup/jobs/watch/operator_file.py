@@ -20,9 +20,6 @@ LIMIT = 1 << 20
 
 Note = TypeVar("Note")
 
-_NOTES = TypeAdapter(OperatorNotes)
-_PAUSE, _ACKNOWLEDGEMENT = TypeAdapter(Pause), TypeAdapter(Acknowledgement)
-
 
 @dataclass(frozen=True, slots=True)
 class OperatorFile:
@@ -61,8 +58,10 @@ class OperatorFile:
             return NO_NOTES, [str(unreadable) or type(unreadable).__name__]
         problems: list[str] = []
         return OperatorNotes(
-            paused=_rows("paused", tables["paused"], _PAUSE, problems),
-            acknowledged=_rows("acknowledged", tables["acknowledged"], _ACKNOWLEDGEMENT, problems),
+            paused=_rows("paused", tables["paused"], TypeAdapter(Pause), problems),
+            acknowledged=_rows(
+                "acknowledged", tables["acknowledged"], TypeAdapter(Acknowledgement), problems
+            ),
         ), problems
 
     def change(self, to: Callable[[OperatorNotes], OperatorNotes]) -> OperatorNotes:
@@ -99,7 +98,7 @@ def with_acknowledgement(notes: OperatorNotes, instance: str, known: Acknowledge
 
 
 def _text(notes: OperatorNotes) -> str:
-    return json.dumps({"version": 1} | to_rows(_NOTES, notes), indent=1) + "\n"
+    return json.dumps({"version": 1} | to_rows(TypeAdapter(OperatorNotes), notes), indent=1) + "\n"
 
 
 def _rows(

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from zbackup.model.backup import Backup
 from zbackup.model.clock_reading import Reading
+from zbackup.model.retention import Reason
 
 LEAP = timedelta(days=3)
 """A shorter time without a backup is never taken for a clock that leapt."""
@@ -30,7 +31,7 @@ class Doubts:
     """`timed` are the backups whose time is as good as any, oldest first; `kept` the others, and why."""
 
     timed: list[Backup]
-    kept: list[tuple[Backup, str]]
+    kept: list[tuple[Backup, Reason]]
 
 
 def doubts(
@@ -49,13 +50,13 @@ def doubts(
     latest_before: datetime | None = None
     for backup, at, after in zip(ordered, taken, earliest_after, strict=True):
         if at > now:
-            found.kept.append((backup, f"taken in the future ({say(at)}): the clock was or is wrong"))
+            found.kept.append((backup, Reason(f"taken in the future ({say(at)}): the clock was or is wrong")))
             continue
         latest = max(at, latest_before or at)
         if latest == at and (after is None or at <= after):
             found.timed.append(backup)
         elif not expired(latest):
-            found.kept.append((backup, f"its time ({say(at)}) contradicts the order of creation"))
+            found.kept.append((backup, Reason(f"its time ({say(at)}) contradicts the order of creation")))
         latest_before = latest
     found.kept.extend(_kept_back(ordered, found.timed, now, say))
     return found
@@ -72,17 +73,19 @@ def _earliest_after(taken: Sequence[datetime]) -> list[datetime | None]:
 
 def _kept_back(
     ordered: Sequence[Backup], timed: Sequence[Backup], now: datetime, say: Callable[[datetime], str]
-) -> list[tuple[Backup, str]]:
+) -> list[tuple[Backup, Reason]]:
     """What was made before the newest leap, and the first one after it, until the leap is believed."""
     taken = [b.record.taken for b in timed]
     index = _newest_leap(taken, now)
     if index is None:
         return []
     if index == len(taken):
-        why = f"none was taken since {say(taken[-1])}: nothing is destroyed until there is a newer one"
+        why = Reason(
+            f"none was taken since {say(taken[-1])}: nothing is destroyed until there is a newer one"
+        )
         return [(backup, why) for backup in ordered]
     leapt = f"the clock went from {say(taken[index - 1])} to {say(taken[index])}"
-    why = f"{leapt}: in doubt until {say(taken[index] + BELIEVED_AFTER)}"
+    why = Reason(f"{leapt}: in doubt until", say(taken[index] + BELIEVED_AFTER))
     return [(backup, why) for backup in ordered if backup.createtxg <= timed[index].createtxg]
 
 
@@ -151,7 +154,7 @@ def _certainly_between(one: Reading, later: Reading) -> timedelta:
     return timedelta(seconds=later.uptime)
 
 
-def turned_back(ordered: Sequence[Backup], start: datetime) -> list[tuple[Backup, str]]:
+def turned_back(ordered: Sequence[Backup], start: datetime) -> list[tuple[Backup, Reason]]:
     """Backups, in order of creation, whose data reaches further than that of a later one with another log.
 
     So it is when a server was set up again from older data, after a failover or a recovery. Without the last
@@ -172,7 +175,7 @@ def turned_back(ordered: Sequence[Backup], start: datetime) -> list[tuple[Backup
         lowest = sorted([*rest, min(mine, (as_of, log, backup), key=_first)], key=_first)[:2]
     before = next((older for older, _ in found if older.record.taken <= start), None)
     return [
-        (kept, f"{older.name} reaches further than {newer.name}, which is newer and has another log")
+        (kept, Reason(f"{older.name} reaches further than {newer.name}, which is newer and has another log"))
         for older, newer in found
         if older.record.taken > start or older is before
         for kept in (older, newer)

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotFound, NotRecoverable
 from zbackup.model.log import position_of
+from zbackup.model.retention import Reason
 from zbackup.plan.recovery.coverage import log_known
 from zbackup.plan.recovery.recovery import RecoveryPlan
 from zbackup.plan.retention.retention import KeptBackup, RetentionPlan
@@ -105,15 +106,17 @@ def _without_claims(arrived: Sequence[Backup], now: datetime, grace: timedelta) 
                 yield begun
 
 
-def _why(subset: Sequence[Backup], arrived: Sequence[Backup], grace: timedelta) -> str:
+def _why(subset: Sequence[Backup], arrived: Sequence[Backup], grace: timedelta) -> Reason:
     last = max((b.createtxg for b in subset), default=0)
     later = [b for b in arrived if b.createtxg > last]
     if not later:
-        return "what would replace it contradicts what arrived before"
-    return f"what would replace it arrived with {later[0].name} or later, less than {grace} (h:m:s) ago"
+        return Reason("what would replace it contradicts what arrived before")
+    return Reason(
+        f"what would replace it arrived with {later[0].name} or later, less than {grace} (h:m:s) ago"
+    )
 
 
-def _spared(plan: RetentionPlan, kept: set[str], why: str) -> RetentionPlan:
+def _spared(plan: RetentionPlan, kept: set[str], why: Reason) -> RetentionPlan:
     keep = [*plan.keep, *(KeptBackup(b, (why,)) for b in plan.destroy if b.record.backup in kept)]
     return replace(
         plan,

@@ -5,7 +5,7 @@ A backup goes only when no rule wants it. Nothing here looks at names: identity 
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -13,12 +13,11 @@ from zbackup.model.backup import Backup, FinishedBackup, finished
 from zbackup.model.clock_reading import Reading
 from zbackup.model.log import position_of
 from zbackup.model.moment import local_text
-from zbackup.model.retention import CONDEMNED, Retention, Tier
-from zbackup.plan.calendar import back, begins, label, period
+from zbackup.model.retention import CONDEMNED, Reason, Retention
+from zbackup.plan.calendar import back
 from zbackup.plan.recovery.clocks import certain_now, doubts, turned_back
 from zbackup.plan.recovery.coverage import Coverage, Reached, continues, log_known
-
-Kept = tuple[Backup, str]
+from zbackup.plan.retention.rules import DATED, Claim, Scene, claims, edge_of
 
 
 def keep_for_window(
@@ -27,7 +26,7 @@ def keep_for_window(
     start: datetime,
     preferred: Callable[[Backup], bool],
     names: tuple[str, Callable[[datetime], str]],
-) -> Iterator[Kept]:
+) -> Iterator[Claim]:
     """The bases and log holders that reach everything after `start` which all of them together reach.
 
     From what is reached so far, the base that leads farthest is taken, of equals a `preferred` one, then the
@@ -50,9 +49,9 @@ def keep_for_window(
         best = max(within, key=lambda c: c.rank)
         if best.end > reached:
             reached = best.end
-            yield best.base, f"{rule} the {called} window"
+            yield best.base, Reason(f"{rule} the {called} window")
             if best.holder is not best.base:
-                yield best.holder, f"log for the window up to {say(reached)}"
+                yield best.holder, Reason("log for the window up to", say(reached))
             rule = "base for"
 
 
@@ -69,10 +68,11 @@ def _coverage(holders: Sequence[Backup], start: datetime) -> Coverage:
     )
 
 
-def _saying_where_replays_end(coverage: Coverage, bases: Sequence[Backup]) -> Iterator[Kept]:
+def _saying_where_replays_end(coverage: Coverage, bases: Sequence[Backup]) -> Iterator[Claim]:
     """Without them a base would seem to lead across what ends a replay, and the next to be superfluous."""
     found = {h.createtxg: h for base in bases if (stopped := coverage.stopped_by(base)) for h in stopped[1:]}
-    yield from ((holder, "says what cannot be replayed behind an older base") for holder in found.values())
+    why = Reason("says what cannot be replayed behind an older base")
+    yield from ((holder, why) for holder in found.values())
 
 
 def _leading_beyond(
@@ -116,11 +116,11 @@ class _Choice:
         self.rank = (self.end, preferred, self.as_of, base.backup.createtxg, base.backup.record.backup)
 
 
-def _unknown(holders: Sequence[Backup], start: datetime) -> Iterator[Kept]:
+def _unknown(holders: Sequence[Backup], start: datetime) -> Iterator[Claim]:
     """Keep those that do not say which log they hold: all in the window, and one before."""
     unknown = [h for h in holders if not log_known(h.record)]
     before = [h for h in unknown if h.record.taken <= start and h.record.purpose == "base"]
-    why = "may be needed for the window: what log it holds is not recorded"
+    why = Reason("may be needed for the window: what log it holds is not recorded")
     yield from ((h, why) for h in unknown if h.record.taken > start)
     if before:
         yield max(before, key=lambda h: h.createtxg), why
@@ -131,7 +131,7 @@ class KeptBackup:
     """A backup that stays, and every reason why."""
 
     backup: Backup
-    reasons: tuple[str, ...]
+    reasons: tuple[Reason, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +159,10 @@ def plan_retention(
     An empty policy keeps everything.
     """
     ordered = sorted(backups, key=lambda b: (b.createtxg, b.record.backup))
-    if policy.empty:
-        why = ("there is no retention policy",)
-        return RetentionPlan(
-            tuple(KeptBackup(b, (*pinned.get(b.record.backup, ()), *why)) for b in ordered), ()
-        )
     reasons = _Reasons(pinned)
+    if policy.empty:
+        reasons.add((b, Reason("there is no retention policy")) for b in ordered)
+        return RetentionPlan(tuple(KeptBackup(b, tuple(reasons.of(b))) for b in ordered), ())
     condemned = {b.record.backup for b in ordered if not b.complete and _is_condemned(b)}
     sound = [b for b in ordered if b.record.backup not in condemned and reasons.is_sound(b)]
     note = ""
@@ -184,22 +182,22 @@ class _Reasons:
     """The reasons why backups are kept, by their identity."""
 
     def __init__(self, pinned: Mapping[str, Sequence[str]]) -> None:
-        self._found: dict[str, list[str]] = defaultdict(list)
+        self._found: dict[str, list[Reason]] = defaultdict(list)
         for backup, why in pinned.items():
-            self._found[backup].extend(why)
+            self._found[backup].extend(Reason(text) for text in why)
 
-    def add(self, kept: Iterable[tuple[Backup, str]]) -> None:
+    def add(self, kept: Iterable[Claim]) -> None:
         for backup, why in kept:
             if why not in self._found[backup.record.backup]:
                 self._found[backup.record.backup].append(why)
 
-    def of(self, backup: Backup) -> Sequence[str]:
+    def of(self, backup: Backup) -> Sequence[Reason]:
         return self._found.get(backup.record.backup, ())
 
     def is_sound(self, backup: Backup) -> bool:
         """Whether the policy may decide on it; if not it stays, and this says why."""
         if problem := _problem(backup):
-            self.add([(backup, problem)])
+            self.add([(backup, Reason(problem))])
         return not problem
 
 
@@ -224,70 +222,23 @@ def _is_condemned(backup: Backup) -> bool:
 def _keep(
     sound: Sequence[Backup], reasons: _Reasons, policy: Retention, now: datetime, zone: ZoneInfo
 ) -> None:
-    def say(moment: datetime) -> str:
-        return _text(moment, zone)
-
     bases = [b for b in sound if b.record.purpose == "base"]
-    edges = [_edge(tier, now, zone) for tier in policy.tiers]
-    doubted = doubts(sound, now, lambda at: all(edge is not None and at < edge for edge in edges), say)
+    edges = [edge_of(tier, now, zone) for tier in policy.tiers]
+    scene = Scene((), bases, sound, policy, now, zone)
+    doubted = doubts(sound, now, lambda at: all(edge is not None and at < edge for edge in edges), scene.text)
     reasons.add(doubted.kept)
-    timed = [(b, b.record.taken.astimezone(zone)) for b in doubted.timed if b.record.purpose == "base"]
-    for tier, edge in zip(policy.tiers, edges, strict=True):
-        reasons.add(_of_tier(timed, tier, edge, zone))
-    if policy.last:
-        reasons.add((b, f"one of the last {policy.last}") for b in bases[-policy.last :])
-    reasons.add((b, "the newest") for b in (*bases[-1:], *sound[-1:]))
-    lacking = policy.minimum - sum(bool(reasons.of(b)) for b in bases)
+    timed = [b for b in doubted.timed if b.record.purpose == "base"]
+    reasons.add(claims(replace(scene, timed=timed)))
     # What is kept by its date alone is no part of what the policy promises: it is old, and goes at once.
-    asked = [(b, f"kept until {say(end)}{_label(b)}") for b in bases if (end := _kept_until(b, policy, now))]
-    dated = {b.record.backup for b, _ in asked}
-    spare = [b for b in bases if b.record.backup not in dated and not reasons.of(b)]
-    reasons.add(asked)
-    reasons.add((b, f"at least {policy.minimum} backups are kept") for b in spare[-lacking:] if lacking > 0)
+    lacking = policy.minimum - sum(any(r.rule != DATED for r in reasons.of(b)) for b in bases)
+    spare = [b for b in bases if not reasons.of(b)]
+    least = Reason(f"at least {policy.minimum} backups are kept")
+    reasons.add((b, least) for b in spare[-lacking:] if lacking > 0)
     start = back(now, policy.window, zone)
     reasons.add(turned_back(sound, start))
     wanted = {b.record.backup for b in bases if reasons.of(b)}
     called = f"{policy.window.count}-{policy.window.unit}"
     # No moment is reached from the others: they would be kept in place of those that lead to it.
     leading = [b for b in bases if not b.record.blockers]
-    chosen = keep_for_window(leading, sound, start, lambda b: b.record.backup in wanted, (called, say))
+    chosen = keep_for_window(leading, sound, start, lambda b: b.record.backup in wanted, (called, scene.text))
     reasons.add(list(chosen))
-
-
-def _kept_until(backup: Backup, policy: Retention, now: datetime) -> datetime | None:
-    """Until when it is to stay, as whoever took it said; None where that is over, or does not count."""
-    end, taken = backup.record.keep_until, backup.record.taken
-    if end is None or end <= now:
-        return None
-    if policy.keep_at_most is None:
-        return end
-    # The date and the time are the sender's words: of one from the future nothing would ever end.
-    end = min(end, taken + policy.keep_at_most)
-    return end if taken <= now < end else None
-
-
-def _label(backup: Backup) -> str:
-    return f", label {backup.record.label}" if backup.record.label else ""
-
-
-def _edge(tier: Tier, now: datetime, zone: ZoneInfo) -> datetime | None:
-    """The beginning of the oldest period that the tier still keeps; None: it keeps all."""
-    if tier.span is None:
-        return None
-    return begins(tier.step, back(now, tier.span, zone).astimezone(zone))
-
-
-def _of_tier(
-    timed: Sequence[tuple[Backup, datetime]], tier: Tier, edge: datetime | None, zone: ZoneInfo
-) -> list[tuple[Backup, str]]:
-    """The oldest backup of each period: once chosen, it stays the choice."""
-    found = []
-    before: int | None = None
-    for backup, local in timed:
-        if edge is not None and backup.record.taken < edge:
-            continue
-        number = period(tier.step, local)
-        if number != before:
-            found.append((backup, f"{tier.name} {label(tier.step, begins(tier.step, local), zone)}"))
-        before = number
-    return found

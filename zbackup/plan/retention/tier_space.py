@@ -1,11 +1,9 @@
 """Tell what each rule of the retention holds, so that people see what they pay for. Pure."""
 
-import re
 from dataclasses import dataclass
 
 from zbackup.plan.retention.retention import RetentionPlan
 
-_TIME = re.compile(r"\s+\d{4}-.*$|\s+\d{4}$")
 GOING = "to be pruned"
 
 
@@ -24,7 +22,7 @@ class TierSpace:
 def by_tier(plan: RetentionPlan) -> tuple[TierSpace, ...]:
     """Each backup counts once, with its first reason; what will go at the next prune comes last."""
     found: dict[str, list[int]] = {}
-    rows = [(_TIME.sub("", kept.reasons[0]), kept.backup) for kept in plan.keep]
+    rows = [(kept.reasons[0].rule, kept.backup) for kept in plan.keep]
     for tier, backup in [*rows, *((GOING, backup) for backup in plan.destroy)]:
         found.setdefault(tier, []).append(sum(s.used for s in backup.snapshots))
     return tuple(TierSpace(tier, len(sizes), sum(sizes)) for tier, sizes in found.items())

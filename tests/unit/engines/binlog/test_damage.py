@@ -161,6 +161,40 @@ def test_damage_on_the_way_is_reported_whatever_is_looked_for(wanted: LogFilter,
     assert read.damaged and "is damaged at offset" in read.problem
 
 
+@pytest.mark.parametrize("wanted", FILTERS.values(), ids=FILTERS)
+@pytest.mark.parametrize("mariadb", [False, True])
+def test_no_event_is_passed_over_unread(wanted: LogFilter, mariadb: bool, tmp_path: Path) -> None:
+    """One byte wrong in a header, a body or a checksum, in transactions of any size and between them."""
+    builder, path = Builder(mariadb=mariadb), tmp_path / "binlog.000001"
+    for number, (rows, size) in enumerate(
+        ((1, 40), (4, 900), (1, 9000), (300, 40), (2, 2 << 20), (1, 40)), 1
+    ):
+        if mariadb:
+            builder.maria(1_700_000_000, number, rows=rows, size=size, standalone=number == 2)
+        else:
+            builder.mysql(1_700_000_000_000_000, number, rows=rows, size=size)
+    builder.rotate()
+    path.write_bytes(builder.data)
+    assert check_events(path) == len(builder.data)
+    wrong, at = [], FIRST_EVENT
+    while at < len(builder.data):
+        (length,) = struct.unpack_from("<I", builder.data, at + 9)
+        wrong += [at + 4, at + 9, at + length // 2, at + length - 1]
+        at += length
+    # Of three hundred pairs of small events a few do.
+    for spoilt in sorted({*wrong[:80], *wrong[80:-60:97], *wrong[-60:]}):
+        with path.open("r+b") as file:
+            file.seek(spoilt)
+            file.write(bytes([builder.data[spoilt] ^ 1]))
+            file.flush()
+            *_, read = search([path], wanted)
+            assert isinstance(read, LogRead) and (
+                read.damaged or LogPosition.parse(read.end).offset <= spoilt
+            )
+            file.seek(spoilt)
+            file.write(bytes([builder.data[spoilt]]))
+
+
 def described(version: bytes, types: int, *, checksum: bool, binlog_version: int = 4) -> bytes:
     body = (
         struct.pack("<H50sIB", binlog_version, version, 0, 19) + bytes(types) + (b"\1" if checksum else b"")

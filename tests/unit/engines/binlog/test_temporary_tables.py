@@ -113,6 +113,24 @@ def test_a_session_older_than_the_log_is_a_doubt_and_no_refusal(
     assert ("session 7" in log.doubtful(newest)) is doubted
 
 
+@pytest.mark.parametrize(
+    ("text", "doubted"),
+    [
+        ("CREATE OR REPLACE TABLE `a`.`t` (\n  `like` int DEFAULT 1\n) ENGINE=InnoDB", False),
+        ("CREATE OR REPLACE SEQUENCE s", False),
+        ("DROP TABLE IF EXISTS `t`/* Generated to handle failed CREATE OR REPLACE */", False),
+        ("CREATE OR REPLACE TABLE t LIKE orders", True),
+        ("CREATE OR REPLACE TABLE t AS SELECT * FROM orders", True),
+    ],
+)
+def test_what_is_replaced_is_no_temporary_table(log: Log, text: str, *, doubted: bool) -> None:
+    """MariaDB marks all that drops a table; what is copied may be a temporary one."""
+    log.say(0, 7, text)
+    log.say(1, 7, text)
+    assert bool(log.doubtful(9)) is doubted
+    assert log.found() is None
+
+
 def test_where_the_log_reaches_back_to_the_servers_start_there_is_no_doubt(log: Log) -> None:
     log.restart(0)
     log.say(0, 7, "INSERT INTO sink VALUES (CONNECTION_ID())")
@@ -282,3 +300,25 @@ def test_a_session_that_dropped_its_tables_is_forgotten() -> None:
         for text in (OPEN, DML, "DROP TEMPORARY TABLE orders"):
             sessions.take(ThreadStatement(thread, "shop", read_statement(text, "shop")))
     assert sessions.open == {}
+
+
+@pytest.mark.parametrize(
+    "name", ["orders", "`ORDERS`", "shop.orders", "`or``ders`", "żółw", "`ŻÓŁW`", '`o"x`']
+)
+def test_a_long_statement_is_taken_apart_up_to_its_temporary_table(name: str) -> None:
+    sessions = TemporarySessions()
+    sessions.take(
+        ThreadStatement(7, "shop", read_statement(f"CREATE TEMPORARY TABLE {name} (id INT)", "shop"))
+    )
+    statement = read_statement(f"INSERT INTO {name} VALUES {','.join(['(1)'] * 1000)}", "shop")
+    sessions.take(ThreadStatement(7, "shop", statement))
+    assert sessions.unexplained == set()
+    assert statement.source is not None and len(statement.source.seen) < 20
+
+
+@pytest.mark.parametrize("text", ["INSERT INTO others SELECT f()", "INSERT INTO `or``der` VALUES ('orders')"])
+def test_a_table_that_is_but_in_a_string_is_not_named(text: str) -> None:
+    sessions = TemporarySessions()
+    sessions.take(ThreadStatement(7, "shop", read_statement(OPEN, "shop")))
+    sessions.take(ThreadStatement(7, "shop", read_statement(text, "shop")))
+    assert sessions.unexplained == {7}

@@ -22,6 +22,8 @@ from zbackup.model.recovery import RecoveryFiles, Serving
 _FROM = re.compile(r"RELAY_LOG_FILE = '(?P<file>[^']+)', RELAY_LOG_POS = (?P<offset>\d+)")
 _SETTING = re.compile(r"SET GLOBAL `?(\w+)`? = (.*)")
 _EVENTS = "information_schema.EVENTS"
+INT = {"name": "c", "kind": "int", "full": "int", "nullable": "YES", "digits": 10, "scale": 0}
+"""A column as information_schema has it."""
 
 
 @dataclass
@@ -65,7 +67,7 @@ class Applying:
     variables: dict[str, str] = field(default_factory=dict)
     """Its global variables; what is set is noted here."""
     columns: int = 0
-    """How many each of its tables has; 0: it has none."""
+    """How many each of its tables has; 0: it does not tell."""
     archived: int = 0
     """Its tables of the engine ARCHIVE."""
     fixed: tuple[str, ...] = ()
@@ -183,8 +185,6 @@ class Applying:
             return {"n": self.archived}
         if statement == "SELECT @@global.gtid_executed AS gtid":
             return {"gtid": ",".join(there)}
-        if "information_schema.COLUMNS" in statement:
-            return {"n": self.columns}
         if "CONVERT_TZ" in statement:
             return {"offsets": " ".join(["3600"] * statement.count("CONVERT_TZ"))}
         raise AssertionError(statement)
@@ -193,7 +193,11 @@ class Applying:
         if statement == "SHOW GLOBAL VARIABLES":
             return [{"Variable_name": name, "Value": value} for name, value in self.variables.items()]
         if "information_schema.TABLES" in statement:
-            return [{"kind": "BASE TABLE"}] if self.columns else []
+            return [{"kind": "BASE TABLE"}] if self.columns else [{"kind": "SEQUENCE"}]
+        if "information_schema.COLUMNS" in statement:
+            return [INT | {"name": f"c{place}"} for place in range(self.columns)]
+        if "information_schema.COLLATION" in statement:
+            return [{"ID": 8, "CHARACTER_SET_NAME": "latin1"}, {"ID": 63, "CHARACTER_SET_NAME": "binary"}]
         if "information_schema.STATISTICS" in statement:
             return []
         if statement == "SHOW REPLICA STATUS":

@@ -48,6 +48,7 @@ class Server:
 
     directory: Path
     mariadb: bool = False
+    log_bin: str = "binlog"
     files: dict[int, Builder] = field(default_factory=dict)
     torn: bytes = b""
     began: int = 0
@@ -114,7 +115,7 @@ class Server:
         if self.torn:
             return
         newest = self.newest
-        self.files[newest].rotate(f"binlog.{newest + 1:06}")
+        self.files[newest].rotate(f"{self.log_bin}.{newest + 1:06}")
         self.begin(newest + 1)
 
     def crash(self, lost: int) -> None:
@@ -141,9 +142,9 @@ class Server:
     def snapshot(self) -> None:
         where = self._copy(f"snapshot-{len(self.snapshots)}", dict(self._contents()))
         first, last = min(self.files), self.newest
-        end = LogPosition.of(f"binlog.{last:06}", len(self.files[last].data))
+        end = LogPosition.of(f"{self.log_bin}.{last:06}", len(self.files[last].data))
         held = record(end, engine="mariadb" if self.mariadb else "mysql").with_log(
-            "log", LogSpan(f"binlog.{first:06}:4", str(end))
+            "log", LogSpan(f"{self.log_bin}.{first:06}:4", str(end))
         )
         taken = self.now()
         held = replace(held, taken=taken).with_end(as_of=taken, complete_to=NOON if self.torn else taken)
@@ -151,7 +152,12 @@ class Server:
 
     def live(self) -> BackupFiles:
         place = Relocation((("/srv/log", str(self.directory / "live")),))
-        return BackupFiles(replace(record(None), server_uuid=UUID, role="primary"), place)
+        base = f"/srv/log/{self.log_bin}"
+        there = {"log_bin_basename": base, "log_bin_index": f"{base}.index"}
+        held = record(None)
+        return BackupFiles(
+            replace(held, server_uuid=UUID, role="primary", server={**held.server, **there}), place
+        )
 
     def write(self) -> None:
         contents = dict(self._contents())
@@ -169,13 +175,13 @@ class Server:
     def _copy(self, name: str, contents: dict[int, bytes]) -> Relocation:
         directory = self.directory / name
         directory.mkdir(exist_ok=True)
-        wanted = {f"binlog.{number:06}": content for number, content in contents.items()}
+        wanted = {f"{self.log_bin}.{number:06}": content for number, content in contents.items()}
         for path in directory.iterdir():
             if path.name not in wanted:
                 path.unlink()
         for file, content in wanted.items():
             (directory / file).write_bytes(content)
-        (directory / "binlog.index").write_text("".join(f"/srv/log/{n}\n" for n in sorted(wanted)))
+        (directory / f"{self.log_bin}.index").write_text("".join(f"/srv/log/{n}\n" for n in sorted(wanted)))
         return Relocation((("/srv/log", str(directory)),))
 
 

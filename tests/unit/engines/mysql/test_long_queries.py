@@ -52,6 +52,13 @@ def test_one_that_does_not_end_is_named_and_left_alone(serving: Serve) -> None:
     assert 30 <= server.clock.now - began < 31 and len(server.running) == 2
 
 
+@pytest.mark.parametrize("rule", ["wait", "abort"])
+def test_a_commit_that_waits_for_a_replica_is_named_as_such(serving: Serve, rule: str) -> None:
+    waits = statement(902, 70, Info="COMMIT", State="Waiting for semi-sync ACK from replica")
+    said = r"connection 902 of app.*; commits waiting for a semi-sync replica: 1\. Start a replica"
+    refused(serving(running=[waits]), said, on_long_query=rule)
+
+
 def test_none_is_waited_for_where_one_is_to_give_up_at_once(serving: Serve) -> None:
     server = serving(running=[statement()])
     began = server.clock.now

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.unit.engines.mysql.applying import Applying, Notes, as_any
 from zbackup.engines.mysql.clone.server_options import KEPT, OwnPaths, Shape, arguments
-from zbackup.engines.mysql.recovery.given_settings import GivenSettings, give_later
+from zbackup.engines.mysql.recovery.given_settings import GivenSettings
 from zbackup.engines.mysql.recovery.packets import PacketSteps
 from zbackup.engines.mysql.server import settings
 from zbackup.engines.mysql.server.inspect import _changed
@@ -138,8 +138,19 @@ def test_what_differs_is_set_and_the_rest_later() -> None:
         "SET GLOBAL `optimizer_switch` = 'a=on'",
     ]
     assert given.doubt(facts, SOME, Notes()) == ""
-    give_later(as_any(server), facts)
+    given.give_later(as_any(server))
     assert server.did[2:] == ["SET GLOBAL `transaction_isolation` = 'SERIALIZABLE'"]
+
+
+def test_no_limit_of_a_recursion_stops_a_replay() -> None:
+    """A session may have raised its own, or somebody the server's behind the base."""
+    server = applying({"cte_max_recursion_depth": "5000"})
+    facts = {"cte_max_recursion_depth": "5000"}
+    given = GivenSettings.give(as_any(server), facts)
+    assert server.did == ["SET GLOBAL `cte_max_recursion_depth` = 4294967295"]
+    given.give_later(as_any(server))
+    assert server.did[1:] == ["SET GLOBAL `cte_max_recursion_depth` = 5000"]
+    assert given.doubt({"cte_max_recursion_depth": "9000"}, SOME, Notes()) == ""
 
 
 def test_what_cannot_be_set_is_named_and_doubted_where_statements_are_logged() -> None:
@@ -155,7 +166,7 @@ def test_what_cannot_be_set_is_named_and_doubted_where_statements_are_logged() -
     [
         ("optimizer_switch", False), ("eq_range_index_dive_limit", False), ("use_stat_tables", False),
         ("innodb_stats_method", False), ("concurrent_insert", False), ("max_sort_length", True),
-        ("cte_max_recursion_depth", True), ("max_allowed_packet", True),
+        ("cte_max_recursion_depth", False), ("max_allowed_packet", True),
     ],
 )  # fmt: skip
 def test_how_a_statement_is_carried_out_raises_no_doubt(name: str, doubted: bool) -> None:

@@ -84,7 +84,7 @@ class Contents:
     bare."""
 
     user = stops = ""
-    mysql = only_tries = False
+    mysql = only_tries = proven = False
     """`only_tries`: what it says has begun, or was rolled back."""
     temporary: OpenBefore | None = None
     said: tuple[tuple[str, QueryStatus | None], ...] = ()
@@ -158,14 +158,21 @@ def kinds_of(mask: int) -> tuple[Kind, ...]:
     return _KINDS_OF[mask]
 
 
-def read_contents(scanner: Scanner, span: tuple[int, int], temporary: OpenBefore | None = None) -> Contents:
+def read_contents(
+    scanner: Scanner,
+    span: tuple[int, int],
+    temporary: OpenBefore | None = None,
+    *,
+    proven: bool = False,
+) -> Contents:
     """Look into the transaction between two offsets.
 
     Without `temporary` what is done to a temporary table counts for a table of its name. Only events whose
-    contents count are proven by their checksums here. Raise BinlogDamaged when the transaction cannot be
-    understood.
+    contents count are proven by their checksums here, none if all are `proven`. Raise BinlogDamaged when the
+    transaction cannot be understood.
     """
     found = Contents()
+    found.proven = proven
     found.mysql = not scanner.is_mariadb
     found.temporary = temporary
     try:
@@ -192,21 +199,21 @@ def _walk(found: Contents, data: Buffer, at: int, end: int, trailer: int) -> Non
         elif kind == TABLE_MAP:
             second = at + _NAME_AT + data[at + _NAME_AT] + 2
             key = data[at + _NAME_AT : second + data[second] + 2]
-            name = _names.get(key) or _new_name(key, data, (at, behind), trailer)
+            name = _names.get(key) or _new_name(found, key, data, (at, behind), trailer)
             maps[data[at + _NUMBER_AT : at + _NUMBER_END]] = name
             if name not in tables:
                 tables[name] = 0
         elif kind in _READ:
             _READ[kind](found, data, (at, behind), trailer)
         elif kind not in _PLAIN:
-            _require_sound(data, (at, behind), trailer)
+            _require_sound(found, data, (at, behind), trailer)
         at = behind
     found.events += count
 
 
-def _new_name(key: bytes, data: Buffer, event: tuple[int, int], trailer: int) -> str:
+def _new_name(found: Contents, key: bytes, data: Buffer, event: tuple[int, int], trailer: int) -> str:
     """The table's name in a table map event, which is a table's name for good if the event is sound."""
-    _require_sound(data, event, trailer)
+    _require_sound(found, data, event, trailer)
     schema, second = read_name(key, 0)
     if len(_names) > _MOST_NAMES:
         _names.clear()
@@ -214,8 +221,8 @@ def _new_name(key: bytes, data: Buffer, event: tuple[int, int], trailer: int) ->
     return name
 
 
-def _require_sound(data: Buffer, event: tuple[int, int], trailer: int) -> None:
-    if trailer and not events.checksum_matches(data, *event):
+def _require_sound(found: Contents, data: Buffer, event: tuple[int, int], trailer: int) -> None:
+    if trailer and not found.proven and not events.checksum_matches(data, *event):
         raise ValueError("an event's checksum is wrong")
 
 
@@ -232,13 +239,13 @@ def _query(found: Contents, data: Buffer, event: tuple[int, int], trailer: int) 
     if end - text <= _LONGEST_FRAME and data[text:end] in _FRAME:
         found.frame = data[body + _QUERY_FIXED : body + _QUERY_FIXED + status]
         return
-    _require_sound(data, event, trailer)
+    _require_sound(found, data, event, trailer)
     alone = bool(data[event[0] + events.FLAGS_AT] & OF_ONE_THREAD)
     _statement(found, data[body:text], alone, end - text, lambda most: data[text : min(end, text + most)])
 
 
 def _query_compressed(found: Contents, data: Buffer, event: tuple[int, int], trailer: int) -> None:
-    _require_sound(data, event, trailer)
+    _require_sound(found, data, event, trailer)
     body = data[event[0] + HEADER_SIZE : event[1] - trailer]
     found.thread = found.thread or _QUERY_HEAD.unpack_from(body)[0]
     alone, at = bool(data[event[0] + events.FLAGS_AT] & OF_ONE_THREAD), events.text_at(body)
@@ -248,7 +255,7 @@ def _query_compressed(found: Contents, data: Buffer, event: tuple[int, int], tra
 
 def _load(found: Contents, data: Buffer, event: tuple[int, int], trailer: int) -> None:
     """LOAD DATA as a statement: its file's content is in the log, too."""
-    _require_sound(data, event, trailer)
+    _require_sound(found, data, event, trailer)
     body = data[event[0] + HEADER_SIZE : event[1] - trailer]
     found.thread = found.thread or _QUERY_HEAD.unpack_from(body)[0]
     body = body[:_QUERY_FIXED] + body[_QUERY_FIXED + _LOAD_FIXED :]
@@ -315,12 +322,12 @@ def _text(data: Buffer, at: int, end: int) -> str:
 
 def _prepare(found: Contents, data: Buffer, event: tuple[int, int], trailer: int) -> None:
     """XA PREPARE, unless its first byte says that it was committed at once."""
-    _require_sound(data, event, trailer)
+    _require_sound(found, data, event, trailer)
     found.prepared = found.prepared or not data[event[0] + HEADER_SIZE]
 
 
 def _payload(found: Contents, data: Buffer, event: tuple[int, int], trailer: int) -> None:
-    _require_sound(data, event, trailer)
+    _require_sound(found, data, event, trailer)
     for inner in inner_events(data[event[0] + HEADER_SIZE : event[1] - trailer], _LOOKED_AT):
         _walk(found, inner, 0, len(inner), 0)
 

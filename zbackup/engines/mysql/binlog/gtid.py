@@ -13,6 +13,9 @@ from zbackup.engines.mysql.binlog import events
 _MICROS: Final = 1_000_000
 _TIMES_AT: Final = 61
 _MYSQL_TIMES: Final = Struct("<61x Q")
+_MYSQL_OPENS: Final = Struct("<61x Q H")
+_MOST_OFTEN: Final = 252 << 1
+"""What is above the time in most such events: the byte that says that the length takes two, no flag."""
 _ORIGINAL_FOLLOWS: Final = 1 << 55
 _TIME: Final = _ORIGINAL_FOLLOWS - 1
 _MARIADB: Final = Struct("<5x I 10x Q I B")
@@ -52,6 +55,10 @@ def read_opening(kind: int, event: bytes) -> Opening:
         fields = _tagged_fields(event)
         original = fields.get(_ORIGINAL, fields.get(_IMMEDIATE, 0))
         return original or _header_time(event), fields.get(_LENGTH, 0), None
+    if len(event) >= _MYSQL_OPENS.size:
+        immediate, length = _MYSQL_OPENS.unpack_from(event)
+        if immediate >> 55 == _MOST_OFTEN:
+            return immediate & _TIME or _header_time(event), length, None
     if len(event) < _MYSQL_TIMES.size:
         return _header_time(event), 0, None
     # MySQL 8.0: two 7-byte times, the second only if the highest bit of the first says so, then the length.

@@ -3,6 +3,7 @@
 import struct
 from array import array
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -18,12 +19,15 @@ from zbackup.engines.mysql.binlog.events import (
     PREFIXES,
     QUERY,
     SHAPE,
+    TOGETHER,
     XA_PREPARE,
     XID,
     Buffer,
     Format,
     Live,
     LogDialect,
+    all_match,
+    all_match_between,
 )
 from zbackup.engines.mysql.binlog.gtid import read_gtid, read_opening
 from zbackup.engines.mysql.binlog.read_in_pieces import Pieces
@@ -72,22 +76,24 @@ class Scanner:
             raise BinlogDamaged(f"{name} is not a binlog: it starts with {magic.hex(' ')}")
         self._read_format()
 
-    def spans(self, start: int = FIRST_EVENT) -> Iterator[Span]:
+    def spans(self, start: int = FIRST_EVENT, *, prove: bool = False) -> Iterator[Span]:
         """The complete transactions that begin at `start` (a position between transactions) or later.
 
-        A span is given out only when a sound event follows it, or its own events are whole.
+        A span is given out only when a sound event follows it, or its own events are whole; with `prove` only
+        when all of its events are sound.
         """
         start = max(start, FIRST_EVENT)
         if self._identity is None:
-            yield from self._read(start)
+            yield from self._read(start, prove=prove)
             return
         known = READ.from_(self._identity, start)
         for span in known.behind(start):
             self._reached = span[1]
-            yield span
+            if not prove or self.whole(span[0], span[1]):
+                yield span
         more, most = array("q"), READ.left(known)
         try:
-            for span in self._read(max(start, known.upto)):
+            for span in self._read(max(start, known.upto), prove=prove):
                 if len(more) + len(span) <= most:
                     more.extend(span)
                 yield span
@@ -95,14 +101,23 @@ class Scanner:
             if more and self._identity is not None:
                 READ.keep(self._identity, known.and_then(more))
 
-    def _read(self, position: int) -> Iterator[Span]:
+    def _read(self, position: int, *, prove: bool) -> Iterator[Span]:
         """The same, by reading."""
         pending: Span | None = None
-        while self.format is not None and (shape := self._sound(position)) is not None:
+        while self.format is not None:
+            if prove and pending is None:
+                for span in self._at_a_glance(position):
+                    self._reached = position = span[1]
+                    yield span
+            if (shape := self._sound(position)) is None:
+                break
             self._reached = position
             if pending is not None:
-                yield pending
+                if not prove or self.whole(pending[0], pending[1]):
+                    yield pending
                 pending = None
+                if prove:
+                    continue
             kind, size = shape
             if kind in BEGINS:
                 pending = self._transaction(position, kind, size)
@@ -116,6 +131,49 @@ class Scanner:
         if pending is not None and self.whole(pending[0], pending[1]):
             self._reached = pending[1]
             yield pending
+
+    def _at_a_glance(self, start: int) -> Iterator[Span]:
+        """The transactions from `start` on, as far as each ends and all its events have the right checksums.
+
+        What is behind them takes a closer look, which tells what is wrong.
+        """
+        data, trailer, last, shape = self._data, self._trailer, self._limit - HEADER_SIZE, self._shape
+        with suppress(BinlogDamaged, ValueError, LookupError, struct.error):
+            while trailer and start <= last:
+                kind, size, _ = shape(start)
+                second = start + size
+                if kind not in BEGINS or second > last:
+                    return
+                committed, length, standalone = read_opening(kind, data[start : second - trailer])
+                end = start + length
+                if standalone is False:
+                    bounds = self._group_bounds(start, second)
+                    end = bounds[-1]
+                    match = end <= self._limit and all_match_between(data, bounds)
+                else:
+                    match = second < end <= self._limit and all_match(data, start, second, end)
+                if not match:
+                    return
+                yield start, end, committed
+                start = end
+
+    def _group_bounds(self, start: int, second: int) -> list[int]:
+        """Where the events of a group of MariaDB's begin, and where it ends.
+
+        Raise ValueError where it does not, or is too large for a glance.
+        """
+        shape, last = self._shape, min(self._limit, start + TOGETHER) - HEADER_SIZE
+        bounds, at = [start, second], second
+        add = bounds.append
+        while at <= last:
+            kind, size, _ = shape(at)
+            at += size
+            add(at)
+            if size < HEADER_SIZE or at - start > TOGETHER:
+                break
+            if kind == XID or (kind in _DECIDES and self._ends_group(at - size, kind, at)):
+                return bounds
+        raise ValueError("it does not end")
 
     def whole_end(self) -> int:
         """The offset behind the last complete transaction, or event between transactions."""
@@ -337,9 +395,9 @@ class Scanner:
         return True
 
     def _all_match(self, start: int, end: int) -> bool:
-        """Whether each event has a checksum, and the right one. That of the first was proven before."""
+        """Whether each event has a checksum, and the right one."""
         second = start + self._shape(start)[1]
-        return bool(self._trailer) and second > start and events.all_match(self._data, second, end)
+        return bool(self._trailer) and start < second <= end and all_match(self._data, start, second, end)
 
     def _sound(self, position: int) -> tuple[int, int] | None:
         """Type and size of the event at `position`, None at the unfinished end of what was written."""

@@ -13,14 +13,13 @@ from zbackup.engines.mysql.binlog.events import (
     FIRST_EVENT,
     MARIADB_FLAGS_AT,
     MARIADB_STANDALONE,
-    SHAPE,
+    SIZE,
     Buffer,
 )
 from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.lost_log import Complete, is_too_old, lost_before
 from zbackup.engines.mysql.binlog.reader import describe, microseconds, opened
 from zbackup.engines.mysql.binlog.scan import Scanner
-from zbackup.engines.mysql.binlog.span_memory import Span
 from zbackup.engines.mysql.binlog.temporary_tables import OpenTables
 from zbackup.model.log import LogPosition
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Told, Touched, nobody
@@ -106,20 +105,19 @@ def _search_spans(
     data = scanner.data
     since = microseconds(wanted.since) if wanted.since else 0
     until = microseconds(wanted.until) if wanted.until else 1 << 63
-    may_matter = _Suspicion(scanner, wanted).raised
+    may_matter = _suspicion(scanner, wanted)
     is_wanted = _WantedTables(wanted).is_wanted
     next_told = start
-    for span in scanner.spans(start):
-        begin, end, committed = span
+    # What is damaged might be what is wanted.
+    for begin, end, committed in scanner.spans(start, prove=True):
         if begin >= next_told:
             told(path.name, begin, len(data))
             next_told = begin + TOLD_EVERY
-        # What is damaged might be what is wanted.
-        if scanner.whole(begin, end) and since <= committed < until and may_matter(span):
+        if since <= committed < until and may_matter(begin, end):
             opened_before = partial(_open_before, wanted, temporary, (path, begin))
-            found = read_contents(scanner, (begin, end), opened_before)
+            found = read_contents(scanner, (begin, end), opened_before, proven=True)
             if is_wanted(found):
-                entry = found.entry(describe(path, scanner, span).described(), end - begin)
+                entry = found.entry(describe(path, scanner, (begin, end, committed)).described(), end - begin)
                 if wanted.admits(entry):
                     yield entry
 
@@ -153,44 +151,41 @@ class _WantedTables:
         return known
 
 
-class _Suspicion:
-    """The choice of transactions that need not be looked into, because the name that is wanted is not in
-    their bytes.
+def _suspicion(scanner: Scanner, wanted: LogFilter) -> Callable[[int, int], bool]:
+    """Return what chooses the transactions to look into: the others have no name that is wanted in their
+    bytes.
 
     Those of two events (on MariaDB: of one statement) are always looked into: it may drop a whole schema, and
     a compressed one hides its names. Where names differ in case only, or may be written in two ways, all are.
     """
+    pairs = map(separated, wanted.tables)
+    names = {schema if table in ("", EVERY_TABLE) else table for schema, table in pairs}
+    plain = all(name.isascii() and "`" not in name and '"' not in name for name in names)
+    if not names or not plain or wanted.fold:
+        return _always
+    data, mariadb = scanner.data, scanner.is_mariadb
+    finders, servers, named = [Finder(data, name.encode()) for name in names], set[bytes](), -1
+    size_at = partial(SIZE.unpack_from, data)
 
-    def __init__(self, scanner: Scanner, wanted: LogFilter) -> None:
-        self._data = scanner.data
-        pairs = map(separated, wanted.tables)
-        names = {schema if table in ("", EVERY_TABLE) else table for schema, table in pairs}
-        self._finders = [Finder(self._data, name.encode()) for name in names]
-        self._next = -1
-        self._servers: set[bytes] | None = set() if scanner.is_mariadb else None
-        plain = all(name.isascii() and "`" not in name and '"' not in name for name in names)
-        self.raised: Callable[[Span], bool] = (
-            self._raised if wanted.tables and plain and not wanted.fold else _always
-        )
-
-    def _raised(self, span: Span) -> bool:
-        begin, end, _ = span
-        data = self._data
-        if self._servers is not None and (server := data[begin + 5 : begin + 9]) not in self._servers:
-            self._servers.add(server)
-            self._finders.append(Finder(data, COMPRESSED_TEXT + server))
-            self._next = -1
-        if self._next < begin:
-            self._next = min(finder.at(begin) for finder in self._finders)
-        if self._next < end:
+    def is_suspect(begin: int, end: int) -> bool:
+        nonlocal named
+        if mariadb and (server := data[begin + 5 : begin + 9]) not in servers:
+            servers.add(server)
+            finders.append(Finder(data, COMPRESSED_TEXT + server))
+            named = -1
+        if named < begin:
+            named = min(finder.at(begin) for finder in finders)
+        if named < end:
             return True
-        if self._servers is not None:
+        if mariadb:
             return bool(data[begin + MARIADB_FLAGS_AT] & MARIADB_STANDALONE)
-        second = begin + SHAPE.unpack_from(data, begin)[1]
-        return bool(second + SHAPE.unpack_from(data, second)[1] >= end)
+        second = begin + size_at(begin)[0]
+        return bool(second + size_at(second)[0] >= end)
+
+    return is_suspect
 
 
-def _always(_: Span) -> bool:
+def _always(_begin: int, _end: int) -> bool:
     return True
 
 

@@ -40,14 +40,15 @@ from zbackup.engines.mysql.binlog.scan import Scanner
 from zbackup.engines.mysql.binlog.span_memory import Span
 from zbackup.engines.mysql.binlog.word_finder import WordFinder
 from zbackup.engines.mysql.sql.grammar import Kinds, Statement
+from zbackup.engines.mysql.sql.lexer import Token
 from zbackup.model.errors import ZbackupError
 from zbackup.model.log import LogPosition, Transaction
-from zbackup.model.table_name import joined
+from zbackup.model.table_name import joined, separated
 from zbackup.model.unreplayable import Unreplayable
 from zbackup.proc import secure_files
 
 OF_ONE_THREAD: Final = 4
-"""Flag of an event that is logged as of one thread alone. MariaDB sets it for every DROP TABLE, too."""
+"""Flag of an event that is logged as of one thread alone. MariaDB sets it for whatever drops a table, too."""
 
 _HEAD: Final = Struct("<4x B 4x I 4x H")
 _QUERY_HEAD: Final = Struct("<I 4x B 2x H")
@@ -58,8 +59,11 @@ _QUERIES: Final = frozenset({QUERY, QUERY_COMPRESSED, _EXECUTE_LOAD_QUERY})
 _CREATED: Final = slice(FIRST_EVENT + HEADER_SIZE + 52, FIRST_EVENT + HEADER_SIZE + 56)
 """The time at which the server was started, in a format description; 0 in all files but its first."""
 _LONGEST: Final = 1 << 16
+_NO_TOKEN: Final = Token("symbol", "", 0)
 _FRAME: Final = frozenset({"BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "XA", "RELEASE"})
 _MOST_NAMED: Final = 3
+_COPIES: Final = frozenset({"LIKE", "SELECT"})
+_REPLACED: Final = frozenset({"TABLE", "SEQUENCE"})
 _WORDS: Final = (b"temporary", b"rename")
 """One is in every statement that makes, drops or renames a temporary table, in letters of any case."""
 
@@ -87,7 +91,7 @@ def real_tables(statement: Statement, temporary: Set[str]) -> dict[str, Kinds]:
     if statement.verb == "RENAME":
         return _really_renamed(statement, set(temporary))
     real = {name: kinds for name, kinds in statement.tables.items() if _folded(name) not in temporary}
-    if statement.verb in ("ALTER", "CREATE", "DROP") and "CONNECTION_ID" not in statement.words:
+    if statement.verb in ("ALTER", "CREATE", "DROP") and not statement.says("CONNECTION_ID"):
         return {name: kinds for name, kinds in real.items() if "truncate" in kinds}
     return real
 
@@ -120,20 +124,37 @@ def follow(there: set[str], statement: Statement) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ThreadStatement:
-    """A statement that is logged as of one thread alone, with all its tokens."""
+    """A statement that is logged as of one thread alone."""
 
     thread: int
     schema: str
     statement: Statement
 
-    def names(self) -> Iterator[str]:
-        """All that can be a table's name, with its schema."""
-        tokens = self.statement.tokens
-        for here, token in enumerate(tokens):
-            if not token.name:
-                continue
-            qualified = here >= 2 and tokens[here - 1].text == "." and tokens[here - 2].name
-            yield _folded(joined(qualified or self.schema, token.name))
+    def named_of(self, tables: Set[str]) -> Iterator[str]:
+        """Those of the tables that stand in it where a table's name can, in its order.
+
+        It may be very long, and is taken apart only as far as it is asked for, and if it can have one.
+        """
+        source = self.statement.source
+        if source is None or not _can_name(source.text, tables):
+            return
+        before, last = _NO_TOKEN, _NO_TOKEN
+        for token in source:
+            if token.name:
+                schema = (last.text == "." and before.name) or self.schema
+                if (name := _folded(joined(schema, token.name))) in tables:
+                    yield name
+            before, last = last, token
+
+
+def _can_name(text: str, tables: Set[str]) -> bool:
+    """Whether one of the tables may be in a text. What is in quotes may be spelled in another way, and what
+    is no ASCII have other small letters."""
+    if not tables:
+        return False
+    small = text.lower()
+    names = (separated(table)[1] for table in tables)
+    return any(not name.isascii() or "`" in name or '"' in name or name in small for name in names)
 
 
 @dataclass(slots=True)
@@ -157,8 +178,8 @@ class TemporarySessions:
 
     def take(self, said: ThreadStatement) -> None:
         there, statement = self.open.pop(said.thread, set()), said.statement
-        named = statement.temporary or _drops_real(statement) or "CONNECTION_ID" in statement.words
-        if not named and there.isdisjoint(said.names()):
+        named = statement.temporary or _drops_real(statement) or any(said.named_of(there))
+        if not named and not statement.says("CONNECTION_ID"):
             self.unexplained.add(said.thread)
         follow(there, statement)
         if there:
@@ -307,8 +328,14 @@ def _stands_alone(statement: Statement, *, drops_fail: bool) -> bool:
 
 
 def _drops_real(statement: Statement) -> bool:
-    """Whether it drops no temporary table: those a server logs as DROP TEMPORARY TABLE."""
-    return statement.verb == "DROP" and statement.kind != "INDEX" and not statement.temporary
+    """Whether it drops no temporary table: those a server logs as DROP TEMPORARY TABLE. MariaDB's CREATE OR
+    REPLACE drops one, too, and needs no other unless it copies it."""
+    if statement.temporary:
+        return False
+    if statement.verb == "DROP":
+        return statement.kind != "INDEX"
+    makes = statement.verb == "CREATE" and statement.kind in _REPLACED
+    return makes and _COPIES.isdisjoint(statement.words)
 
 
 def _foreign(
@@ -320,11 +347,10 @@ def _foreign(
     """The tables for which a statement needs what was before, as text, "" where they are not known; None
     where it needs none."""
     own = now.open.get(statement.thread, set())
-    names = dict.fromkeys(statement.names())
     old = before.open.get(statement.thread, set()) - own
-    if used := [name for name in names if name in old]:
+    if used := list(dict.fromkeys(statement.named_of(old))):
         return _shown(used)
-    if own & names.keys() or "CONNECTION_ID" in statement.statement.words:
+    if any(statement.named_of(own)) or statement.statement.says("CONNECTION_ID"):
         return None
     if old:
         return _shown(sorted(old))

@@ -49,11 +49,13 @@ def settle_long_queries(session: Connection, limits: Lock, deadline: float) -> N
     while found := long_queries(session, limits.long_query):
         worst = max(found, key=lambda q: q.seconds)
         if limits.on_long_query == "abort":
-            raise LockNotTaken(f"not locking while a long statement runs: {_describe(worst)}")
+            why = f"not locking while a long statement runs: {_describe(worst)}"
+            raise LockNotTaken(f"{why}{_semi_sync(found)}")
         if limits.on_long_query == "kill":
             _kill(session, [q for q in found if q.id not in killed and _may_kill(q, limits)], killed)
         if time.monotonic() > deadline:
-            raise LockNotTaken(f"a long statement still runs after {limits.wait:g} s: {_describe(worst)}")
+            why = f"a long statement still runs after {limits.wait:g} s: {_describe(worst)}"
+            raise LockNotTaken(f"{why}{_semi_sync(found)}")
         time.sleep(POLL_S)
 
 

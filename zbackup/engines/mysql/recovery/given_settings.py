@@ -22,10 +22,17 @@ class GivenSettings:
 
     @classmethod
     def give(cls, connection: Connection, recorded: Mapping[str, str]) -> "GivenSettings":
-        """Set what differs from the record. Sessions that begin afterwards have it, appliers too."""
+        """Set what differs from the record, and no limits that stop statements. Later sessions have it,
+        appliers too."""
         built_in = _values(connection)
+        _set(connection, {n: most for n, most in settings.NO_LIMIT.items() if n in built_in})
         _set(connection, _differing(recorded, built_in, later=False))
         return cls(recorded, _values(connection), built_in)
+
+    def give_later(self, connection: Connection) -> None:
+        """Set what could have stopped a replay."""
+        limits = {name: self.built_in[name] for name in settings.NO_LIMIT if name in self.built_in}
+        _set(connection, limits | _differing(self.recorded, _values(connection), later=True))
 
     def doubt(self, behind: Mapping[str, str], steps: PacketSteps, progress: Progress) -> str:
         """Why statements that were replayed may have given something else; "" if not.
@@ -63,11 +70,6 @@ class GivenSettings:
             if before != after and settings.depends(name):
                 found[name] = (before, after)
         return found
-
-
-def give_later(connection: Connection, recorded: Mapping[str, str]) -> None:
-    """Set what could have stopped a replay."""
-    _set(connection, _differing(recorded, _values(connection), later=True))
 
 
 def _set(connection: Connection, wanted: Mapping[str, str]) -> None:

@@ -21,13 +21,13 @@ from zbackup.engines.mysql.recovery.added_log import add_log
 from zbackup.engines.mysql.recovery.adopt import adopt, forget_replication
 from zbackup.engines.mysql.recovery.check_tables import check_tables
 from zbackup.engines.mysql.recovery.covered_log import covered_files, end_of, is_readable
-from zbackup.engines.mysql.recovery.given_settings import GivenSettings, give_later
+from zbackup.engines.mysql.recovery.given_settings import GivenSettings
 from zbackup.engines.mysql.recovery.in_doubt import Prepared
 from zbackup.engines.mysql.recovery.replay import LogRange, applier_threads
 from zbackup.engines.mysql.recovery.replay_bounds import effective_stop, find_stop_behind_base, tables_outside
 from zbackup.engines.mysql.recovery.replication_source import replication_source
 from zbackup.engines.mysql.recovery.sight import look
-from zbackup.engines.mysql.recovery.unlogged import require_all_logged
+from zbackup.engines.mysql.recovery.unlogged import find_unlogged_tables, require_all_logged
 from zbackup.engines.mysql.recovery.verify_replay import (
     as_it_is,
     outcome,
@@ -351,6 +351,7 @@ class MysqlRecovery:
             if following:
                 take_out(log_files, following, base.home, server.flavor)
             other = _other_zone(temporary, base, progress) if point.transactions else ""
+            others = _other_tables(temporary, (base, log), start, progress) if point.transactions else ""
             aside = memory_tables.set_aside(temporary.connection, base.record, temporary.progressing)
             with aside, hole.explained() if hole else nullcontext():
                 said = LoggedStatements()
@@ -363,12 +364,12 @@ class MysqlRecovery:
             progress.phase("verifying", f"that it ends at {point.stop}")
             with temporary.progressing():
                 recovered = outcome(temporary.connection, base.record, point)
-                recovered = replace(recovered, other_zone=other, other_settings=doubt)
+                recovered = replace(recovered, other_zone=other, other_settings=doubt, other_tables=others)
                 if proves and following:
                     seen = look(temporary.connection, base.record, proves, following, behind=False)
                     recovered = replace(recovered, sights=(seen,))
                 tell(temporary.connection, server.flavor, progress, doubtful)
-                give_later(temporary.connection, base.record.server)
+                given.give_later(temporary.connection)
             progress.phase("handing over")
         return recovered
 
@@ -406,8 +407,7 @@ class MysqlRecovery:
             with temporary.progressing():
                 recovered = as_it_is(temporary.connection, base.record, base.where, files)
                 forget_replication(server.flavor, temporary.connection)
-                GivenSettings.give(temporary.connection, base.record.server)
-                give_later(temporary.connection, base.record.server)
+                GivenSettings.give(temporary.connection, base.record.server).give_later(temporary.connection)
                 tell(temporary.connection, server.flavor, progress)
             progress.phase("handing over")
         return recovered
@@ -552,6 +552,18 @@ def _other_zone(temporary: Temporary, base: RecoveryFiles, progress: Progress) -
     if why:
         progress.note(f"warning: {why}")
     return why
+
+
+def _other_tables(
+    temporary: Temporary, files: tuple[RecoveryFiles, RecoveryFiles], start: LogPosition, progress: Progress
+) -> str:
+    """Which tables were created or dropped without the log, as far as that is found; "" if none."""
+    base, log = (BackupFiles(each.record, each.where) for each in files)
+    with temporary.progressing():
+        told = find_unlogged_tables(temporary.connection, base, log, start)
+    if told:
+        progress.note(f"warning: {told}")
+    return told
 
 
 def _out_of_sight(base: RecoveryFiles, newest: Path, log: Sequence[Path]) -> RecoveryFiles:

@@ -48,6 +48,10 @@ AT_EACH_START: Final = _names(
 """Given as options as well, to servers that are started again. Any other name is no option: there are options
 that are no variables, such as --initialize and --user."""
 
+NO_LIMIT: Final[Mapping[str, str]] = {"cte_max_recursion_depth": "4294967295"}
+"""Limits that change no row, but stop a statement. A replay has none of them: a session may have raised its
+own, of which the log says nothing."""
+
 WORDS: Final = _names(
     """
     alter_algorithm aria_stats_method block_encryption_mode character_set_collations
@@ -187,7 +191,7 @@ def option(name: str, value: str) -> str:
 
 def depends(name: str) -> bool:
     """Whether what a logged statement gives can depend on the global value of a variable."""
-    if why_not_given(name) or name in LOGGED or name in LATER:
+    if why_not_given(name) or name in LOGGED or name in LATER or name in NO_LIMIT:
         return False
     return not any(fnmatchcase(name, pattern) for pattern in _ONLY_PLANS)
 

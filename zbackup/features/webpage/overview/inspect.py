@@ -21,8 +21,8 @@ from zbackup.model.retention import Retention
 from zbackup.model.space import DatasetSettings
 from zbackup.plan.clones.lease import end_of
 from zbackup.plan.health.advice_on_arrangements import Expected
-from zbackup.plan.retention.kept_until import stays_until
 from zbackup.plan.retention.retention import KeptBackup
+from zbackup.plan.retention.rules import stays_until
 from zbackup.zfs.facts import ZfsFacts
 
 
@@ -176,8 +176,8 @@ def _backup(
         taken=record.taken,
         as_of=record.as_of,
         kind=record.purpose if sound else "unsound",
-        tiers=tuple(t.name for t in rules.tiers if any(why.startswith(f"{t.name} ") for why in reasons)),
-        keep=reasons,
+        tiers=tuple(why.tier.name for why in reasons if why.tier),
+        keep=tuple(map(str, reasons)),
         label=record.label,
         drill="" if verdict is None else "passed" if verdict.passed else "failed",
         used=sum(s.used for s in subject.snapshots),
