@@ -47,7 +47,7 @@ SUMMARIES = {
     "snapshot": "Take a consistent snapshot.",
     "list": "List the backups and what they can restore.",
     "log": "Show what happened: which transaction did what to which table, and when.",
-    "restore": "Restore to a moment, as a new server.",
+    "restore": "Restore to a moment or another target, as a new server.",
     "prune": "Delete the backups that the retention policy no longer needs.",
     "window": "Show which moments can be restored, and every gap with its cause.",
     "ship": "Copy backups to another host, another pool or S3.",

@@ -24,7 +24,7 @@ def page(path: str, source: Told | None = None, status: int = 200) -> str:
 
 
 def test_a_page_takes_a_backup_for_the_moment_that_its_data_is_of() -> None:
-    newest = backups()[-1]
+    newest = shop().backups[-1]
     assert newest.as_of is not None
     assert utc_text(newest.as_of) in page(f"/instance/shop/moment?at=backup:{newest.name}")
     assert "There is no such backup" in page("/instance/shop/moment?at=label:nobody", status=404)

@@ -13,7 +13,7 @@ from tests.unit.samples import PLAIN
 from zbackup.config.tls import Tls
 from zbackup.engines.mongodb.lock.lock import marker_file
 from zbackup.engines.mongodb.lock.watchdog_message import WatchOrder
-from zbackup.engines.mongodb.optime import recorded_optime
+from zbackup.engines.mongodb.optime import recorded_optime, timestamp
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.recovery.as_of import JOURNAL_LAG, reach, was_still
 from zbackup.engines.mongodb.server.privileges import (
@@ -38,7 +38,7 @@ CREATED = TAKEN + timedelta(seconds=1)
 def test_an_optime_is_read_back(seconds: int, increment: int, term: int) -> None:
     at = OplogPosition(seconds, increment, term)
     assert OplogPosition.parse(str(at)) == at
-    assert (at.ts.time, at.ts.inc) == (seconds, increment)
+    assert (timestamp(at).time, timestamp(at).inc) == (seconds, increment)
 
 
 @pytest.mark.parametrize("text", ["", "1", "1,2", "1,2@", "a,2@3", "1,2@3 ", "binlog.000001:4"])
