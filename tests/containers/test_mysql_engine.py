@@ -11,10 +11,10 @@ import pytest
 
 from tests.containers.server import ContainerServer
 from zbackup.config.tls import Tls
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.lock.lock import STOPS_COMMITS
 from zbackup.engines.mysql.server.connection import LoginRefused, connect
 from zbackup.engines.mysql.server.status import LogStatus, dialect, log_status
+from zbackup.model.log import LogPosition
 from zbackup.model.record import LockKind
 
 KINDS: dict[str, tuple[LockKind, ...]] = {

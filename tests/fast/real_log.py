@@ -19,7 +19,6 @@ from tests.unit.engines.binlog.builder import SERVER, Builder
 from tests.unit.engines.mysql.archived import IN_USE_AT, Archive
 from zbackup.engines.mysql.archive.follow import MysqlLogFollower
 from zbackup.engines.mysql.binlog.events import GTID_LIST, PREVIOUS_GTIDS, TABLE_MAP
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import opened
 from zbackup.engines.mysql.recovery.added_log import add_log
 from zbackup.engines.mysql.recovery.covered_log import covered_files
@@ -28,7 +27,7 @@ from zbackup.model.added_log import AddedFile
 from zbackup.model.anchors import Anchor
 from zbackup.model.archive import ArchivedFile
 from zbackup.model.backup import Backup, BackupFiles
-from zbackup.model.log import LogDamage, LogSpan
+from zbackup.model.log import LogDamage, LogPosition, LogSpan
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
 from zbackup.model.recovery import Reach, ReplayRange

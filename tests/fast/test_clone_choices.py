@@ -120,7 +120,7 @@ def test_what_cannot_be_run_is_refused_while_the_server_still_runs(
     world: World, ctx: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moment = Moment(world.now - timedelta(seconds=100), "then", ZoneInfo("UTC"))
-    list(create(ctx, CreateOptions(name="past", moment=moment)))
+    list(create(ctx, CreateOptions(name="past", target=moment)))
 
     def refuses(*_: object) -> str:
         raise Refused("there is no mysqld here")
@@ -132,7 +132,7 @@ def test_what_cannot_be_run_is_refused_while_the_server_still_runs(
 
 def test_one_of_a_moment_is_again_of_that_moment_or_of_the_newest_backup(world: World, ctx: Context) -> None:
     moment = Moment(world.now - timedelta(seconds=100), "then", ZoneInfo("UTC"))
-    list(create(ctx, CreateOptions(name="past", moment=moment)))
+    list(create(ctx, CreateOptions(name="past", target=moment)))
     then = rows(world, "past")
     assert clone(ctx, "past").replayed
     reset([ctx], "past", latest=False)
@@ -150,7 +150,7 @@ def test_one_of_a_moment_that_is_half_reset_becomes_one_of_the_newest_backup(
     world: World, ctx: Context
 ) -> None:
     moment = Moment(world.now - timedelta(seconds=100), "then", ZoneInfo("UTC"))
-    list(create(ctx, CreateOptions(name="past", moment=moment)))
+    list(create(ctx, CreateOptions(name="past", target=moment)))
     newest = world.content_of(ctx.catalog().backups[-1])
     for each in every_break(world, lambda: reset([ctx], "past", latest=False), ("killed before",)):
         if not each.known:
@@ -161,7 +161,7 @@ def test_one_of_a_moment_that_is_half_reset_becomes_one_of_the_newest_backup(
 def test_of_a_promoted_clone_of_a_moment_nothing_is_lost(world: World, ctx: Context) -> None:
     """What was written since is copied, and not what it was when it was made."""
     moment = Moment(world.now - timedelta(seconds=100), "then", ZoneInfo("UTC"))
-    list(create(ctx, CreateOptions(name="past", moment=moment)))
+    list(create(ctx, CreateOptions(name="past", target=moment)))
     part = world.dataset_at("/srv/clones/past/0")
     part.files["rows"] = (*part.files["rows"], 10**6)
     promote([ctx], "past")

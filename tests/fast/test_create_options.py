@@ -198,7 +198,7 @@ def test_a_plan_says_what_it_would_be_made_of(world: World, ctx: Context) -> Non
     first, second = ctx.catalog().backups
     assert plan_create(ctx, DEV).backup == second and plan_create(ctx, DEV).restore is None
     assert plan_create(ctx, replace(DEV, snapshot=first.name)).backup == first
-    plan = plan_create(ctx, replace(DEV, moment=then(world)))
+    plan = plan_create(ctx, replace(DEV, target=then(world)))
     assert plan.restore and plan.restore.base == plan.backup
     with pytest.raises(NotFound, match="there is no whole backup gone"):
         plan_source(ctx, replace(DEV, snapshot="gone"))

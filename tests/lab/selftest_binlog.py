@@ -21,10 +21,10 @@ from zbackup.engines.mysql.binlog.errors import DifferentLog
 from zbackup.engines.mysql.binlog.files import log_files
 from zbackup.engines.mysql.binlog.find_by_name import earlier, find
 from zbackup.engines.mysql.binlog.find_stop import find_stop
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import check_events, microseconds, transactions
 from zbackup.engines.mysql.binlog.same_log import require_same_log
 from zbackup.engines.mysql.binlog.search_by_filter import search
+from zbackup.model.log import LogPosition
 from zbackup.model.log_entry import LogEntry, LogFilter
 from zbackup.model.target import Time
 from zbackup.model.transaction_name import Gtid, parse_transaction

@@ -9,9 +9,9 @@ import pytest
 from tests.lab.lock_rig import SERVERS, Writers, engine_of, room, start
 from tests.lab.mysql_fixture import DatabaseServer
 from tests.lab.repeats import some
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.lock.lock import STOPS_COMMITS
 from zbackup.model.errors import DatabaseError, LockNotTaken
+from zbackup.model.log import LogPosition
 from zbackup.model.record import LockKind
 
 __all__ = ["room"]

@@ -33,10 +33,10 @@ from tests.lab.mongo_locking import (
     started,
     watchdog_of,
 )
-from zbackup.engines.mongodb.optime import OpTime
 from zbackup.engines.mongodb.server.connection import connect
 from zbackup.engines.mongodb.server.status import oplog_end
 from zbackup.model.errors import DatabaseError, LockNotTaken
+from zbackup.model.oplog_position import OplogPosition
 from zbackup.proc.detached import Process
 
 __all__ = ["primary", "room"]
@@ -74,7 +74,7 @@ def test_it_is_looked_at_from_outside(server: MongoServer) -> None:
     assert wanted.items() <= facts.server.items()
     assert json.loads(facts.server["options"])["net"] == {"bindIp": "127.0.0.1"}
     # Entries before the first primary have no term.
-    assert [OpTime.parse(end).term for end in facts.server["oplog_terms"].split()] == [-1]
+    assert [OplogPosition.parse(end).term for end in facts.server["oplog_terms"].split()] == [-1]
     assert engine_of(server).choose_lock(facts).kind == "none"
 
 
@@ -90,7 +90,7 @@ def test_the_lock_holds_the_oplog_and_is_gone_afterwards(server: MongoServer) ->
             assert set(held.facts) == {"oplog_wall"}
             assert held.seconds_left() > 0
             held.confirm()
-            assert OpTime.parse(held.facts["oplog_first"]) < OpTime.parse(facts.position)
+            assert OplogPosition.parse(held.facts["oplog_first"]) < OplogPosition.parse(facts.position)
         writers.more()
         assert held.held_ms >= 800
         assert not is_locked(server) and not note_of(server).exists()
@@ -101,10 +101,10 @@ def test_without_a_lock_both_ends_are_known(server: MongoServer) -> None:
     with Writers(server) as writers, zbackup.consistent(zbackup.inspect(), "none") as held:
         writers.more()
         held.confirm()
-        assert OpTime.parse(held.position) < OpTime.parse(held.facts["oplog_after"])
+        assert OplogPosition.parse(held.position) < OplogPosition.parse(held.facts["oplog_after"])
         assert held.facts["oplog_wall"] <= held.facts["oplog_after_wall"]
         assert held.facts["oplog_durable_wall"] < held.facts["oplog_after_wall"]
-        assert OpTime.parse(held.facts["oplog_first"]) < OpTime.parse(held.position)
+        assert OplogPosition.parse(held.facts["oplog_first"]) < OplogPosition.parse(held.position)
         assert not is_locked(server)
 
 
@@ -295,8 +295,8 @@ def test_a_hidden_late_member_is_held_where_it_is(room: Path) -> None:
                 writers.more()
                 assert is_locked(members[1]) and not is_locked(members[0])
                 held.confirm()
-                behind = OpTime.parse(engine_of(members[0]).inspect().position)
-                assert behind.seconds - OpTime.parse(held.position).seconds >= 2
+                behind = OplogPosition.parse(engine_of(members[0]).inspect().position)
+                assert behind.seconds - OplogPosition.parse(held.position).seconds >= 2
     finally:
         for member in members:
             member.kill()

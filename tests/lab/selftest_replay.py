@@ -27,7 +27,6 @@ from tests.lab.servers.templates import DAEMON
 from tests.unit.engines.mysql.applying import Notes
 from zbackup.config.lock import Lock
 from zbackup.config.recovery import RecoverySettings as RecoveryTable
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.recovery.log_reader import MysqlLogReader
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
@@ -36,6 +35,7 @@ from zbackup.engines.mysql.recovery.unlogged import require_all_logged
 from zbackup.engines.mysql.server.connection import connect
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import Refused
+from zbackup.model.log import LogPosition
 from zbackup.model.record import Record
 from zbackup.model.recovery import Recovered, RecoveryFiles, ReplayRange, Serving, process_note
 from zbackup.model.relocation import Relocation

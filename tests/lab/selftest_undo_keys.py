@@ -16,11 +16,11 @@ from tests.lab.mysql_fixture import DatabaseServer
 from tests.lab.said import said
 from tests.lab.servers.accounts import ZBACKUP_PASSWORD, ZBACKUP_USER
 from zbackup.config.copying import CopyBack
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.production.account import ProductionAccount
 from zbackup.features.undo.mysql.session import MysqlUndo, MysqlUndoer, TransactionLog
 from zbackup.features.undo.undoing import UndoneTable, UndoWish
+from zbackup.model.log import LogPosition
 from zbackup.model.progress import Silent
 
 __all__ = ["room"]

@@ -9,11 +9,11 @@ import pytest
 
 from tests.lab.copy_rig import Rig, places
 from tests.lab.repeats import step
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.server.connection import PrivilegeMissing, RowConnection
 from zbackup.features.undo.mysql.session import MysqlUndo, MysqlUndoer, TransactionLog
 from zbackup.features.undo.undoing import ImagesIncomplete, UndoneTable, UndoWish
 from zbackup.model.errors import Refused
+from zbackup.model.log import LogPosition
 from zbackup.model.progress import Silent
 from zbackup.model.recovery import Entrance
 

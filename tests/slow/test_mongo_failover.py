@@ -16,7 +16,7 @@ from tests.lab.pool import Pool, run
 from tests.system.house import now, utc, wait_until
 from tests.system.mongo_house import MongoHouse, member
 from tests.system.mongo_story import opened
-from zbackup.engines.mongodb.optime import OpTime
+from zbackup.model.oplog_position import OplogPosition
 
 
 class Set:
@@ -93,7 +93,7 @@ def test_every_moment_can_be_restored_whoever_was_the_primary(members: Set) -> N
     taken.append(house.snapshot())
     members.write(members.first)
     assert [backup["role"] for backup in taken] == ["replica", "primary", "replica"]
-    terms = [OpTime.parse(backup["position"]).term for backup in taken]
+    terms = [OplogPosition.parse(backup["position"]).term for backup in taken]
     assert terms[0] < terms[1] < terms[2]
     window = house.zb("window", "--json").data[0]
     assert window["gaps"] == [] and len(window["ranges"]) == 1, window

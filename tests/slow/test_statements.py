@@ -21,8 +21,8 @@ from tests.lab.mysql_fixture import DatabaseServer, Settings
 from tests.lab.variants import Variant
 from tests.slow.random_statements import LATER, SCHEMAS, Name, Said, Session, Writer, pool
 from zbackup.engines.mysql.binlog.files import log_files
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.search_by_filter import search
+from zbackup.model.log import LogPosition
 from zbackup.model.log_entry import Kind, LogEntry, LogFilter
 from zbackup.plan.recovery.last_drop import LastDrop
 

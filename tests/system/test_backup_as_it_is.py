@@ -121,7 +121,7 @@ class TestAsItIs:
         name = shop.names[0]
         for more in (("--to", "now"), ("--before", "binlog.000001:4"), ("--to-timestamp", "1,1"), ()):
             words = ("--to-backup", name, *more) if more else ()
-            assert "by one of --to MOMENT, --to-backup NAME" in shop.zb("restore", *words).refused(2)
+            assert "by one --to TARGET: a moment" in shop.zb("restore", *words).refused(2)
         assert "leave out --base" in shop.zb("restore", "--to-backup", name, "--base", name).refused(2)
         assert "no backup nosuch" in shop.zb("restore", "--to-backup", "nosuch").refused(4)
         said = shop.zb("restore", "--to-backup", "nosuch", "--from", "vault").refused(4)
@@ -219,7 +219,7 @@ class TestWithoutLog:
         targets = (("--to-backup", name), ("--to", own), ("--to", "latest"))
         for to, words in zip(targets, sources, strict=True):
             assert shop.restored(*to, *words) == then, (to, words)
-        assert shop.restored("--to-backup", shop.names[0]) == shop.then[0]
+        assert shop.restored("--to", f"backup:{shop.names[0]}") == shop.then[0]
         self.promised(shop, name)
         self.cloned(shop, name, own, then)
         said = shop.zb("restore", "--to", local(utc(taken["as_of"]) + timedelta(seconds=2)), "-q").refused(5)

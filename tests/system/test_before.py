@@ -118,6 +118,13 @@ class TestBefore:
             assert checksums(clone, TABLES) == accident.sums
         house.destroy("place")
 
+    def test_a_dev_clone_is_as_before_the_drop(self, house: House, accident: Accident) -> None:
+        words = ("--at", "before-drop:shop.doomed", "--name", "dev", "--keep-accounts", "--json")
+        (made,) = house.zb("clone", "create", *words).data["clones"]
+        with house.clone(made) as clone:
+            assert checksums(clone, TABLES) == accident.sums
+        house.destroy("dev")
+
     def test_the_log_says_what_happened_to_the_table(self, house: House, accident: Accident) -> None:
         before = house.state()
         doomed = {"shop.orders": "shop.doomed"}
@@ -135,6 +142,8 @@ class TestBefore:
         deleted, _ = house.log("--table", "shop.kept", "--kind", "delete")
         rows = house.zb("log", "--rows", deleted[0]["start"]).out
         assert rows.count("DELETE FROM `shop`.`kept`") == 5 and "@1=4" in rows
+        since = house.log("--table", "shop.doomed", "--kind", "drop", "--since", accident.name)
+        assert since[0] == entries, "committed then or later"
         largest, _ = house.log(
             "--table", "shop.kept", "--kind", "insert", "--kind", "delete", "--largest", "1"
         )
@@ -377,7 +386,7 @@ class TestNotLogged:
 
 
 def _restoring(name: str, clone: str, *words: str) -> tuple[str, ...]:
-    return ("restore", "--before", name, "--name", clone, "--json", *words)
+    return ("restore", "--to", name, "--name", clone, "--json", *words)
 
 
 def _assert_seen(report: dict[str, Any], text: str) -> None:

@@ -13,7 +13,8 @@ from tests.system.house import after_writing, now, utc, wait_until
 from tests.system.mongo_house import MongoHouse, build
 from zbackup import app
 from zbackup.config.load import load
-from zbackup.engines.mongodb.optime import OpTime
+from zbackup.engines.mongodb.optime import timestamp
+from zbackup.model.oplog_position import OplogPosition
 from zbackup.model.progress import Silent
 
 LAG = 4
@@ -59,9 +60,13 @@ def test_a_late_members_snapshot_is_as_of_what_it_had_applied(
         before = now()
         taken = late.snapshot(late.configure(lock, lock=lock))
     assert (taken["role"], taken["lock"]) == ("replica", lock)
-    at, as_of, complete = OpTime.parse(taken["position"]), utc(taken["as_of"]), utc(taken["complete_to"])
+    at, as_of, complete = (
+        OplogPosition.parse(taken["position"]),
+        utc(taken["as_of"]),
+        utc(taken["complete_to"]),
+    )
     with primary.client() as client:
-        entry = client.local["oplog.rs"].find_one({"ts": at.ts, "t": at.term})
+        entry = client.local["oplog.rs"].find_one({"ts": timestamp(at), "t": at.term})
     assert entry is not None, "the position is not an entry of the set's oplog"
     wall = entry["wall"].replace(tzinfo=UTC)
     assert complete <= wall <= as_of

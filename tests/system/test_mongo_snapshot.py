@@ -17,7 +17,8 @@ from tests.system.mongo_house import MongoHouse, build
 from tests.system.mongo_kills import AT_ONCE, kill_under_the_lock, lock_held
 from tests.system.zfs_door import ZfsDoor
 from tests.unit.docs.typed import typed
-from zbackup.engines.mongodb.optime import OpTime
+from zbackup.engines.mongodb.optime import timestamp
+from zbackup.model.oplog_position import OplogPosition
 
 
 @pytest.fixture(scope="module")
@@ -56,11 +57,11 @@ def test_under_the_lock_all_is_exact(house: MongoHouse, journal: Path) -> None:
         after_writing(load.journal, 20)
     assert (taken["engine"], taken["lock"], taken["role"]) == ("mongodb", "fsync", "primary")
     assert taken["server_uuid"].startswith("replica set rs0 ")
-    at = OpTime.parse(taken["position"])
+    at = OplogPosition.parse(taken["position"])
     with house.server.client() as client:
-        last = client.local["oplog.rs"].find_one({"ts": at.ts, "t": at.term})
+        last = client.local["oplog.rs"].find_one({"ts": timestamp(at), "t": at.term})
         assert last is not None, "the position is not an entry of the oplog"
-        later = client.local["oplog.rs"].find_one({"ts": {"$gt": at.ts}})
+        later = client.local["oplog.rs"].find_one({"ts": {"$gt": timestamp(at)}})
         assert later is not None
     assert abs(utc(taken["as_of"]) - last["wall"].replace(tzinfo=now().tzinfo)) < timedelta(seconds=1)
     assert taken["complete_to"] == taken["taken"]
@@ -75,7 +76,7 @@ def test_without_a_lock_it_is_known_how_far_it_reaches(house: MongoHouse, journa
     assert taken["lock"] == "none" and taken["finished"]
     last_of_oplog = utc(taken["as_of"]) + timedelta(milliseconds=1)  # mongod cuts its times to milliseconds
     assert utc(taken["complete_to"]) < min(utc(taken["taken"]), last_of_oplog)
-    assert OpTime.parse(taken["position"]) < OpTime.of(end(house))
+    assert OplogPosition.parse(taken["position"]) < OplogPosition.of(end(house))
     checked = house.zb(*typed("back-up-mongodb.md", "zbackup check carts", {"carts": "shop"})).out
     assert "lock: none: data, journal and oplog are one atomic snapshot" in checked, checked
     words = typed("back-up-mongodb.md", "zbackup list carts", {"carts": "shop"})

@@ -12,7 +12,7 @@ from zbackup.jobs.restore.find_last_drop import find_last_drop, just_before, sea
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.source import BackupSource
 from zbackup.model.errors import Declined, UsageError
-from zbackup.model.log import ClusterTime
+from zbackup.model.log import ClusterTime, LogPosition
 from zbackup.model.moment import parse_moment
 from zbackup.model.proof import ProofSubject
 from zbackup.model.target import (
@@ -24,7 +24,7 @@ from zbackup.model.target import (
     RestoreTarget,
     parse_target,
 )
-from zbackup.model.transaction_name import FilePosition, Gtid, parse_transaction
+from zbackup.model.transaction_name import Gtid, parse_transaction
 
 
 def _cluster_time(text: str) -> ClusterTime:
@@ -126,7 +126,7 @@ def proves(ctx: Context, named: NamedTarget) -> ProofSubject | None:
     match named:
         case LastStatement():
             return searched_for(ctx, named.table, named.kind)
-        case Gtid() | FilePosition():
+        case Gtid() | LogPosition():
             return ProofSubject()
     return None
 

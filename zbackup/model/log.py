@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 
+from zbackup.model import bounds
+
 LOG_BEHIND = "log_behind"
 """In Record.server: why a copy of the server's log could not be brought up to date when it was kept."""
 
@@ -41,6 +43,33 @@ class Searched:
     last: str
     begun: datetime | None = None
     why: str = ""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LogPosition:
+    """A position in a binlog: file name without directory, and byte offset.
+
+    Positions of one server order by file sequence number, then offset; the base name is the same for all. As
+    the name of a transaction it means the one that it lies in, or that begins there.
+    """
+
+    sequence: int
+    offset: int
+    file: str
+
+    @classmethod
+    def of(cls, file: str, offset: int) -> "LogPosition":
+        """Raise ValueError unless `file` ends in a sequence number such as binlog.000012."""
+        return cls(bounds.count(file.rpartition(".")[2]), offset, file)
+
+    @classmethod
+    def parse(cls, text: str) -> "LogPosition":
+        """Read back what str() wrote. Raise ValueError."""
+        file, _, offset = text.rpartition(":")
+        return cls.of(file, bounds.count(offset))
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.offset}"
 
 
 @dataclass(frozen=True, slots=True, order=True)

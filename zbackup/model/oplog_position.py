@@ -7,8 +7,9 @@ entry that the one before ends with: so the names alone say from where to where 
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 OPLOG: Final = ".oplog"
 _NAME = re.compile(r"([0-9]{1,10})-([0-9]{1,10})-(-1|[0-9]{1,19})\.oplog")
@@ -20,7 +21,8 @@ _LONG: Final = 1 << 64
 @dataclass(frozen=True, slots=True, order=True)
 class OplogPosition:
     """The position of an entry: its cluster time, and the term of the primary that wrote it (-1: not known,
-    or before the first one). Who has one entry of a term has all entries of that term before it."""
+    or before the first one). Who has one entry of a term has all entries of that term before it. Two entries
+    with the same time but other terms are different ones: the history split there."""
 
     seconds: int
     increment: int
@@ -30,6 +32,11 @@ class OplogPosition:
         """Raise ValueError for what no oplog has."""
         if max(self.seconds, self.increment) >= _WORD or not -1 <= self.term < _LONG // 2:
             raise ValueError(f"{self} is no position in an oplog")
+
+    @classmethod
+    def of(cls, entry: Mapping[str, Any]) -> "OplogPosition":
+        """The position of an oplog entry, or of what replSetGetStatus calls an optime."""
+        return cls(entry["ts"].time, entry["ts"].inc, int(entry.get("t", -1)))
 
     @classmethod
     def parse(cls, text: str) -> "OplogPosition":

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from zbackup.model.errors import UsageError
-from zbackup.model.log import ClusterTime
+from zbackup.model.log import ClusterTime, LogPosition
 
 _UUID: Final = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _MYSQL: Final = re.compile(rf"(?P<source>{_UUID}(?::[a-z_][a-z0-9_]{{0,31}})?):(?P<number>[0-9]{{1,19}})")
@@ -60,18 +60,7 @@ class Gtid:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class FilePosition:
-    """An offset in a binlog file: it names the transaction that it lies in, or that begins there."""
-
-    file: str
-    offset: int
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.offset}"
-
-
-TransactionName = Gtid | FilePosition
+TransactionName = Gtid | LogPosition
 
 
 def parse_transaction(text: str) -> TransactionName:
@@ -83,7 +72,7 @@ def parse_transaction(text: str) -> TransactionName:
     if (found := _MARIADB.fullmatch(lower)) and _in_range(found):
         return Gtid("mariadb", f"{int(found['domain'])}-{int(found['server'])}", int(found["number"]))
     if (found := _POSITION.fullmatch(cleaned)) and int(found["offset"]) < 2**63:
-        return FilePosition(found["file"], int(found["offset"]))
+        return LogPosition.of(found["file"], int(found["offset"]))
     if _SEVERAL.fullmatch(lower):
         raise UsageError(f'"{text}" is not one transaction: write {FORMS}')
     raise UsageError(f'"{text}" names no transaction: write {FORMS}')

@@ -16,10 +16,9 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.restore import skip
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.model.errors import Refused, UsageError, ZbackupError
-from zbackup.model.log import Transaction
+from zbackup.model.log import LogPosition, Transaction
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Touched
 from zbackup.model.recovery import LeftOut
-from zbackup.model.transaction_name import FilePosition
 
 SUBJECT = LEFT_OUT.transaction
 
@@ -128,7 +127,7 @@ def test_the_plan_says_what_is_left_out_and_what_came_later() -> None:
 def test_all_but_one_transaction_is_up_to_now_unless_an_end_is_named() -> None:
     assert named_target({"--to": None}, skips=True) == "now"
     assert named_target({"--to": "-1h"}, skips=True) == "-1h"
-    assert named_target({"--before": "binlog.000001:4"}, skips=True) == FilePosition("binlog.000001", 4)
+    assert named_target({"--before": "binlog.000001:4"}, skips=True) == LogPosition.of("binlog.000001", 4)
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from tests.unit.model.test_moment import NOW
 from zbackup.cli.completion import targets
 from zbackup.cli.restore_target import OPTIONS, named_target
 from zbackup.model.errors import UsageError
-from zbackup.model.log import ClusterTime
+from zbackup.model.log import ClusterTime, LogPosition
 from zbackup.model.moment import is_moment, local_text, parse_moment, utc_text
 from zbackup.model.target import LATEST, LastStatement, NamedBackup, NamedTarget, parse_target
-from zbackup.model.transaction_name import FilePosition, Gtid
+from zbackup.model.transaction_name import Gtid
 
 ZONE = ZoneInfo("Europe/Berlin")
 GTID = "3e11fa47-71ca-11e1-9e33-c80aa9429562:23"
@@ -48,7 +48,7 @@ TRANSACTIONS = st.one_of(
         ("NOW", "now"),
         (GTID.upper(), Gtid("mysql", GTID[:-3], 23)),
         ("0-1-7", Gtid("mariadb", "0-1", 7)),
-        ("binlog.000012:4711", FilePosition("binlog.000012", 4711)),
+        ("binlog.000012:4711", LogPosition.of("binlog.000012", 4711)),
         ("1714557720,1", ClusterTime(1714557720, 1)),
         ("1714557720,1@7", ClusterTime(1714557720, 1)),
         ("backup:zbackup-20240501T080000Z", NamedBackup("backup", "zbackup-20240501T080000Z")),

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zbackup.model.errors import UsageError
-from zbackup.model.transaction_name import FilePosition, Gtid, parse_transaction
+from zbackup.model.log import LogPosition
+from zbackup.model.transaction_name import Gtid, parse_transaction
 
 tags = st.one_of(st.just(""), st.from_regex(r":[a-z_][a-z0-9_]{0,31}", fullmatch=True))
 mysql = st.builds(
@@ -23,7 +24,7 @@ mariadb = st.builds(
     st.integers(0, 2**64 - 1),
 )
 places = st.builds(
-    lambda base, sequence, offset: FilePosition(f"{base}.{sequence:06}", offset),
+    lambda base, sequence, offset: LogPosition.of(f"{base}.{sequence:06}", offset),
     st.sampled_from(["binlog", "my.server-bin", "db-1-2-3"]),
     st.integers(1, 2**31 - 1),
     st.integers(0, 2**63 - 1),
@@ -31,7 +32,7 @@ places = st.builds(
 
 
 @given(st.one_of(mysql, mariadb, places), st.sampled_from(["", " ", "\n"]))
-def test_a_name_is_read_as_it_was_written(name: Gtid | FilePosition, around: str) -> None:
+def test_a_name_is_read_as_it_was_written(name: Gtid | LogPosition, around: str) -> None:
     assert parse_transaction(f"{around}{name}{around}") == name
 
 

@@ -18,13 +18,13 @@ from zbackup.destinations.copies import by_server, committed
 from zbackup.model.backup import Backup
 from zbackup.model.clock_reading import Reading
 from zbackup.model.errors import ZbackupError
-from zbackup.model.log import Transaction
+from zbackup.model.log import LogPosition, Transaction
 from zbackup.model.record import PREFIX, to_properties
 from zbackup.model.retention import Retention
 from zbackup.model.shipping import COMMITTED, PARTS, commit_properties
 from zbackup.model.snapshot import Snapshot
 from zbackup.model.target import BeforeTransaction
-from zbackup.model.transaction_name import FilePosition, Gtid
+from zbackup.model.transaction_name import Gtid
 from zbackup.plan.recovery.before_transaction import covering, plan_before, plan_unseen, with_known_log
 from zbackup.plan.recovery.recovery import drill_target, plan_recovery
 from zbackup.plan.recovery.window import LiveLog, recovery_window
@@ -83,7 +83,7 @@ def plans_end(backups: Sequence[Backup], rules: Retention, reading: Reading) -> 
     for name in (
         Gtid("mysql", PLAIN.server_uuid, 5),
         Gtid("mariadb", "0-1", 5),
-        FilePosition("binlog.000012", 9),
+        LogPosition.of("binlog.000012", 9),
     ):
         ends(lambda name=name: plan_unseen(name, backups))  # type: ignore[misc]
         logs = frozenset(b.record.log_id for b in backups)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit.web.browsing import logged_in
 from tests.unit.web.host import NOW, Told, ago, backups, host, shop
+from zbackup.model.moment import utc_text
 from zbackup.model.overview import OverviewGap
 from zbackup.model.retention import FOREVER
 from zbackup.web.template_filters import Words
@@ -20,6 +21,15 @@ def page(path: str, source: Told | None = None, status: int = 200) -> str:
     answer = logged_in(source).get(path)
     assert answer.status_code == status, answer.text
     return html.unescape(answer.text)
+
+
+def test_a_page_takes_a_backup_for_the_moment_that_its_data_is_of() -> None:
+    newest = shop().backups[-1]
+    assert newest.as_of is not None
+    assert utc_text(newest.as_of) in page(f"/instance/shop/moment?at=backup:{newest.name}")
+    assert "There is no such backup" in page("/instance/shop/moment?at=label:nobody", status=404)
+    other = page("/instance/shop/moment?at=before-drop:shop.orders", status=400)
+    assert "zbackup restore shop --to before-drop:shop.orders" in other
 
 
 def test_the_overview_answers_what_is_asked_at_night() -> None:

@@ -12,10 +12,10 @@ from tests.unit.engines.binlog.builder import Builder, Written, at
 from tests.unit.examples import examples
 from zbackup.engines.mysql.binlog.errors import BinlogDamaged, GapError
 from zbackup.engines.mysql.binlog.find_stop import Times, find_stop
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.model.anchors import Anchor
 from zbackup.model.clock_reading import Reading
 from zbackup.model.commit_times import Rules
+from zbackup.model.log import LogPosition
 from zbackup.model.target import Time
 
 NOW = 1_700_000_000_000_000

@@ -20,7 +20,6 @@ from zbackup.engines.mysql.binlog.errors import BinlogDamaged, BinlogTooOld
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT, TRANSACTION_PAYLOAD
 from zbackup.engines.mysql.binlog.find_by_name import earlier, find
 from zbackup.engines.mysql.binlog.find_stop import find_stop
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import check_events, last_begun, last_in_file, opened, transactions
 from zbackup.engines.mysql.binlog.search_by_filter import search
 from zbackup.engines.mysql.binlog.temporary_tables import find_doubtful, find_foreign
@@ -30,6 +29,7 @@ from zbackup.engines.mysql.recovery.packets import NONE, steps_of
 from zbackup.engines.mysql.recovery.replay import LogRange
 from zbackup.features.undo.mysql.changes import touched_tables
 from zbackup.model.errors import ZbackupError
+from zbackup.model.log import LogPosition
 from zbackup.model.log_entry import LogFilter, LogRead
 from zbackup.model.target import Time
 from zbackup.model.transaction_name import parse_transaction

@@ -15,9 +15,9 @@ from zbackup.engines.mysql.binlog import events
 from zbackup.engines.mysql.binlog.errors import BinlogDamaged
 from zbackup.engines.mysql.binlog.find_by_name import find
 from zbackup.engines.mysql.binlog.find_stop import find_stop
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.transactions_before import read_earlier
-from zbackup.model.transaction_name import FilePosition, Gtid, parse_transaction
+from zbackup.model.log import LogPosition
+from zbackup.model.transaction_name import Gtid, parse_transaction
 
 NOW = 1_700_000_000_000_000
 
@@ -129,7 +129,7 @@ def test_a_place_names_what_it_lies_in_and_the_cut_is_before_that(
     log = mysql_log(tmp_path_factory.mktemp("log"), logs)
     path = data.draw(st.sampled_from(log.files))
     offset = data.draw(st.integers(0, path.stat().st_size + 10))
-    searched = find(FilePosition(path.name, offset), log.files)
+    searched = find(LogPosition.of(path.name, offset), log.files)
     inside = [i for i, (p, w) in enumerate(log.written) if p == path and w.start <= offset < w.end]
     if not inside:
         assert searched.found is None
@@ -192,9 +192,9 @@ def test_what_was_before_the_oldest_file_is_said(tmp_path: Path) -> None:
     assert (searched.first, searched.last) == ("binlog.000002", "binlog.000003")
     assert "was before binlog.000002" in searched.why
     assert searched.begun
-    assert "there is no binlog.000001 any more" in find(FilePosition("binlog.000001", 4), log.files[1:]).why
-    assert find(FilePosition("binlog.000009", 4), log.files).why == "there is no binlog.000009"
-    other = FilePosition("mysqld-bin.000001", 4)
+    assert "there is no binlog.000001 any more" in find(LogPosition.of("binlog.000001", 4), log.files[1:]).why
+    assert find(LogPosition.of("binlog.000009", 4), log.files).why == "there is no binlog.000009"
+    other = LogPosition.of("mysqld-bin.000001", 4)
     assert find(other, log.files[1:]).why == "there is no mysqld-bin.000001"
 
 
@@ -204,7 +204,7 @@ def test_without_gtids_nothing_is_called_by_one(tmp_path: Path) -> None:
     path = tmp_path / "binlog.000001"
     path.write_bytes(builder.data)
     assert find(Gtid("mysql", str(SERVER), 1), [path]).found is None
-    assert find(FilePosition(path.name, builder.written[0].start), [path]).found
+    assert find(LogPosition.of(path.name, builder.written[0].start), [path]).found
 
 
 @given(
@@ -229,4 +229,4 @@ def test_a_gtid_of_mariadb_that_was_given_again_is_found_each_time(tmp_path: Pat
     assert len(starts) == 3
     assert not find(Gtid("mariadb", "0-2", 7), log.files).others
     assert not find(Gtid("mariadb", "1-1", 7), log.files).others
-    assert not find(FilePosition("binlog.000001", log.written[0][1].start), log.files).others
+    assert not find(LogPosition.of("binlog.000001", log.written[0][1].start), log.files).others

@@ -14,10 +14,10 @@ from tests.unit.engines.binlog.builder import Builder, at, packed, plain
 from tests.unit.examples import examples
 from zbackup.engines.mysql.binlog import events
 from zbackup.engines.mysql.binlog.find_unreplayable import SeenStops, find_unreplayable
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import begun
 from zbackup.engines.mysql.binlog.search_by_filter import search
 from zbackup.engines.mysql.binlog.transaction_events import transaction_events
+from zbackup.model.log import LogPosition
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.table_name import separated
 

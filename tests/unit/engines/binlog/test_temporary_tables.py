@@ -9,7 +9,6 @@ import pytest
 from tests.unit.engines.binlog.builder import Builder
 from zbackup.engines.mysql.binlog import events, temporary_tables
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.search_by_filter import search
 from zbackup.engines.mysql.binlog.temporary_tables import (
     OpenTables,
@@ -19,6 +18,7 @@ from zbackup.engines.mysql.binlog.temporary_tables import (
     find_foreign,
 )
 from zbackup.engines.mysql.sql.grammar import read_statement
+from zbackup.model.log import LogPosition
 from zbackup.model.log_entry import LogEntry, LogFilter
 from zbackup.model.unreplayable import Unreplayable
 

@@ -11,7 +11,6 @@ from bson.timestamp import Timestamp
 
 from tests.unit.samples import PLAIN
 from zbackup.engines.mongodb.archive.follow import MongoLogFollower
-from zbackup.engines.mongodb.optime import OpTime
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server.connection import Connection, ConnectionLost
 from zbackup.jobs.archive.archive import append_all
@@ -202,5 +201,5 @@ class Archive:
         yield data[(begin + end) // 2 : end]
 
 
-def optime(data: bytes) -> OpTime:
-    return OpTime.of_position(place_of(data))
+def optime(data: bytes) -> OplogPosition:
+    return place_of(data)

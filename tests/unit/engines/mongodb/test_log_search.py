@@ -11,7 +11,6 @@ import pytest
 from tests.unit.engines.mongodb.archived_set import place_of
 from tests.unit.engines.mongodb.recovered import FIRST, Story, ts, written
 from zbackup.engines.mongodb.oplog.archived import put_in
-from zbackup.engines.mongodb.optime import OpTime
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.recovery.log_reader import MongoLogReader
 from zbackup.engines.mongodb.recovery.log_search import MongoLogSearch
@@ -19,6 +18,7 @@ from zbackup.model.added_log import AddedFile
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import DatabaseError, NotRecoverable, Refused, VerificationFailed
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Lost
+from zbackup.model.oplog_position import OplogPosition
 from zbackup.model.progress import Silent
 from zbackup.model.record import ARCHIVED
 from zbackup.model.relocation import Relocation
@@ -31,7 +31,9 @@ def story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Story:
 
 def numbers(found: Iterator[Any]) -> list[int]:
     return [
-        OpTime.parse(each.transaction.start).seconds - FIRST for each in found if isinstance(each, LogEntry)
+        OplogPosition.parse(each.transaction.start).seconds - FIRST
+        for each in found
+        if isinstance(each, LogEntry)
     ]
 
 

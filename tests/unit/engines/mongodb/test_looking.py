@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from zbackup.engines.mongodb.lock.lock import long_transactions
-from zbackup.engines.mongodb.optime import OplogEntry, OpTime
+from zbackup.engines.mongodb.optime import OplogEntry
 from zbackup.engines.mongodb.server import assess, status
 from zbackup.engines.mongodb.server.connection import Connection
 from zbackup.engines.mongodb.server.directories import data_paths, dbpath, works_there
@@ -23,17 +23,20 @@ from zbackup.engines.mongodb.server.server_facts import (
 )
 from zbackup.engines.mongodb.server.status import MongoStatus, OplogEnd, SetMembership
 from zbackup.model.errors import DatabaseError, Refused
+from zbackup.model.oplog_position import OplogPosition
 from zbackup.model.server import ServerFacts
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 MEMBER = SetMembership(
     name="rs0", set_id="6b01", state="PRIMARY", members=3, hidden=False, delay_s=0, majority_journal=True,
-    stable=OpTime(90, 1, -1), first=OplogEntry(OpTime(10, 1, 1), NOON), oplog_used=1000, oplog_bytes=1 << 30,
-    term_ends=(OpTime(80, 1, 2), OpTime(20, 5, 1)),
+    stable=OplogPosition(90, 1, -1), first=OplogEntry(OplogPosition(10, 1, 1), NOON), oplog_used=1000,
+    oplog_bytes=1 << 30,
+    term_ends=(OplogPosition(80, 1, 2), OplogPosition(20, 5, 1)),
 )  # fmt: skip
 SOUND = MongoStatus(
     version="6.0.27", fcv="6.0", pid=1, options={"storage": {"dbPath": "/d"}, "net": {"port": 1}},
-    engine="wiredTiger", encrypted=False, membership=MEMBER, end=OplogEnd(at=OpTime(100, 2, 3), wall=NOON),
+    engine="wiredTiger", encrypted=False, membership=MEMBER,
+    end=OplogEnd(at=OplogPosition(100, 2, 3), wall=NOON),
 )  # fmt: skip
 NO_JOURNAL = {"storage": {"journal": {"enabled": False}}}
 

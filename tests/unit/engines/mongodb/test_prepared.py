@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from zbackup.engines.mongodb.oplog.oplog import Entry
 from zbackup.engines.mongodb.oplog.prepared import Key, PreparedStep, committed_behind, decide, steps
-from zbackup.engines.mongodb.optime import OpTime
 from zbackup.model.cluster import TooLate
 from zbackup.model.errors import NotRecoverable, VerificationFailed
+from zbackup.model.oplog_position import OplogPosition
 
 
 def ts(number: int) -> Timestamp:
@@ -178,15 +178,15 @@ OTHER = bson.encode({"ts": ts(4), "op": "n", "ns": "", "o": {"msg": "periodic no
 def test_what_only_the_base_saw_prepared_is_decided_too() -> None:
     """Archived oplog begins where the base ends, and a log source may have forgotten what is older."""
     base, log = Kept((PREPARED, OTHER)), Kept((OTHER, COMMITTED))
-    anchor, sure = OpTime(1, 4, 1), OpTime(1, 9, 1)
+    anchor, sure = OplogPosition(1, 4, 1), OplogPosition(1, 9, 1)
     assert committed_behind(base, log, anchor, ts(6), sure) == (COMMITTED,)
     assert committed_behind(base, log, anchor, ts(3), sure) == ()
     with pytest.raises(TooLate) as late:
-        committed_behind(base, Kept((OTHER,)), anchor, ts(6), OpTime(1, 8, 1))
+        committed_behind(base, Kept((OTHER,)), anchor, ts(6), OplogPosition(1, 8, 1))
     assert (late.value.latest.seconds, late.value.latest.increment) == (1, 2)
 
 
 def test_a_commit_that_the_log_source_cannot_give_is_not_left_out() -> None:
     base = Kept((PREPARED, COMMITTED, OTHER))
     with pytest.raises(NotRecoverable, match="has 0 of the"):
-        committed_behind(base, Kept(()), OpTime(1, 9, 1), ts(6), OpTime(1, 9, 1))
+        committed_behind(base, Kept(()), OplogPosition(1, 9, 1), ts(6), OplogPosition(1, 9, 1))

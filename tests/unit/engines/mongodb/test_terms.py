@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from tests.unit.samples import PLAIN
 from zbackup.engines.mongodb.oplog.covered_log import is_same_log, live_span, span_of
-from zbackup.engines.mongodb.optime import OpTime
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server.terms import begin_of_term, covers
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.log import LogSpan
+from zbackup.model.oplog_position import OplogPosition
 from zbackup.model.record import Record
 
 entries = st.lists(
@@ -26,10 +26,10 @@ entries = st.lists(
 def test_where_the_last_term_begins(drawn: list[tuple[int, int, int]]) -> None:
     places = sorted({(seconds, increment) for seconds, increment, _ in drawn})
     steps = [step for _, _, step in drawn]
-    oplog = [OpTime(s, i, 1 + sum(steps[:n])) for n, (s, i) in enumerate(places)]
+    oplog = [OplogPosition(s, i, 1 + sum(steps[:n])) for n, (s, i) in enumerate(places)]
     asked = []
 
-    def from_there_on(place: Timestamp) -> OpTime:
+    def from_there_on(place: Timestamp) -> OplogPosition:
         asked.append(place)
         return oplog[bisect_left(places, (place.time, place.inc))]
 
@@ -42,16 +42,18 @@ def test_where_the_last_term_begins(drawn: list[tuple[int, int, int]]) -> None:
 @pytest.mark.parametrize(
     ("wanted", "there"),
     [
-        (OpTime(100, 1, 7), True),
-        (OpTime(100, 2, 7), True),
-        (OpTime(100, 3, 7), False),  # not yet
-        (OpTime(70, 9, 5), True),
-        (OpTime(71, 1, 5), False),  # rolled back when term 7 began
-        (OpTime(60, 1, 6), False),  # of a primary that this oplog never heard of
+        (OplogPosition(100, 1, 7), True),
+        (OplogPosition(100, 2, 7), True),
+        (OplogPosition(100, 3, 7), False),  # not yet
+        (OplogPosition(70, 9, 5), True),
+        (OplogPosition(71, 1, 5), False),  # rolled back when term 7 began
+        (OplogPosition(60, 1, 6), False),  # of a primary that this oplog never heard of
     ],
 )
-def test_an_oplog_holds_what_it_passed_in_the_entrys_own_term(wanted: OpTime, there: bool) -> None:
-    assert covers(OpTime(100, 2, 7), (OpTime(70, 9, 5), OpTime(10, 1, 2)), wanted) == there
+def test_an_oplog_holds_what_it_passed_in_the_entrys_own_term(wanted: OplogPosition, there: bool) -> None:
+    assert (
+        covers(OplogPosition(100, 2, 7), (OplogPosition(70, 9, 5), OplogPosition(10, 1, 2)), wanted) == there
+    )
 
 
 def backup(position: str, **server: str) -> Record:

@@ -13,7 +13,7 @@ from tests.unit.samples import PLAIN
 from zbackup.config.tls import Tls
 from zbackup.engines.mongodb.lock.lock import marker_file
 from zbackup.engines.mongodb.lock.watchdog_message import WatchOrder
-from zbackup.engines.mongodb.optime import OpTime, recorded_optime
+from zbackup.engines.mongodb.optime import recorded_optime, timestamp
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.recovery.as_of import JOURNAL_LAG, reach, was_still
 from zbackup.engines.mongodb.server.privileges import (
@@ -26,6 +26,7 @@ from zbackup.engines.mongodb.server.privileges import (
     role_document,
 )
 from zbackup.model.errors import DatabaseError, VerificationFailed
+from zbackup.model.oplog_position import OplogPosition
 from zbackup.model.record import LOG_ENDED, STOPPED, Record
 
 TAKEN = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -35,15 +36,15 @@ CREATED = TAKEN + timedelta(seconds=1)
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.integers(-1, 2**40))
 def test_an_optime_is_read_back(seconds: int, increment: int, term: int) -> None:
-    at = OpTime(seconds, increment, term)
-    assert OpTime.parse(str(at)) == at
-    assert (at.ts.time, at.ts.inc) == (seconds, increment)
+    at = OplogPosition(seconds, increment, term)
+    assert OplogPosition.parse(str(at)) == at
+    assert (timestamp(at).time, timestamp(at).inc) == (seconds, increment)
 
 
 @pytest.mark.parametrize("text", ["", "1", "1,2", "1,2@", "a,2@3", "1,2@3 ", "binlog.000001:4"])
 def test_what_is_no_optime(text: str) -> None:
     with pytest.raises(ValueError, match="SECONDS,INCREMENT@TERM"):
-        OpTime.parse(text)
+        OplogPosition.parse(text)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", "[" * 100_000])
@@ -56,7 +57,7 @@ def test_a_damaged_note_is_not_taken_for_none(tmp_path: Path, text: str) -> None
 
 def test_a_damaged_record_is_a_clear_refusal() -> None:
     assert recorded_optime(replace(PLAIN, position="")) is None
-    assert recorded_optime(replace(PLAIN, position="7,1@2")) == OpTime(7, 1, 2)
+    assert recorded_optime(replace(PLAIN, position="7,1@2")) == OplogPosition(7, 1, 2)
     with pytest.raises(VerificationFailed, match="cannot be understood"):
         recorded_optime(replace(PLAIN, position="binlog.000001:4"))
     with pytest.raises(VerificationFailed, match="oplog_wall cannot be understood"):

@@ -12,10 +12,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import check_events, transactions
 from zbackup.engines.mysql.clone.server_options import OwnPaths
 from zbackup.engines.mysql.server.connection import StatementFailed
+from zbackup.model.log import LogPosition
 from zbackup.model.progress import Silent
 from zbackup.model.recovery import RecoveryFiles, Serving
 

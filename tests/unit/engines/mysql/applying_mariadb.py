@@ -12,8 +12,8 @@ import pymysql
 
 from tests.unit.engines.mysql.applying import Applying
 from zbackup.engines.mysql.binlog import events
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery import replication_source
+from zbackup.model.log import LogPosition
 
 _ARTIFICIAL = 0x20
 _SETTING = re.compile(r"(MASTER_\w+) = (?:'([^']*)'|(\w+))")

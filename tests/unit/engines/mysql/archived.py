@@ -17,12 +17,11 @@ from zbackup.engines.mysql.binlog.events import (
     GTID_LIST,
     PREVIOUS_GTIDS,
 )
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.jobs.archive.archive import append_all
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, LogFileId
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import Taken
-from zbackup.model.log import LogSpan
+from zbackup.model.log import LogPosition, LogSpan
 from zbackup.model.relocation import Relocation
 from zbackup.plan.archive import ArchivePlan, plan_archive
 from zbackup.proc.pipeline import Meter

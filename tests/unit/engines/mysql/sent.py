@@ -18,9 +18,9 @@ from zbackup.engines.mysql.binlog.events import (
     SHAPE,
     START_ENCRYPTION,
 )
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.plain_log.plain_log import PLAIN_LOG, NoSuchPosition, PlainLog
 from zbackup.model.backup import BackupFiles
+from zbackup.model.log import LogPosition
 from zbackup.model.relocation import Relocation
 
 CREATED_AT = 19 + 52

@@ -15,7 +15,6 @@ from tests.unit.engines.mysql.test_recovery_of_files import READER, Log, record
 from tests.unit.examples import examples
 from zbackup.engines.mysql.binlog.errors import DifferentLog, GapError
 from zbackup.engines.mysql.binlog.events import PREVIOUS_GTIDS
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import transactions
 from zbackup.engines.mysql.binlog.same_log import TAIL, without_flag
 from zbackup.engines.mysql.plain_log.plain_log import PLAIN_LOG
@@ -25,7 +24,7 @@ from zbackup.engines.mysql.recovery.covered_log import covered_files
 from zbackup.model.added_log import AddedFile, NotContinued
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import NotRecoverable, VerificationFailed
-from zbackup.model.log import LogSpan
+from zbackup.model.log import LogPosition, LogSpan
 from zbackup.model.progress import Silent
 from zbackup.model.relocation import Relocation
 

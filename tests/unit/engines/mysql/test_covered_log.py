@@ -22,9 +22,9 @@ from zbackup.engines.mysql.plain_log.plain_log import PLAIN_LOG
 from zbackup.engines.mysql.recovery.replay_bounds import rules_for
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import NotRecoverable
+from zbackup.model.log import LogPosition
 from zbackup.model.relocation import Relocation
 from zbackup.model.target import Time, WholeLog
-from zbackup.model.transaction_name import FilePosition
 
 
 @pytest.fixture
@@ -199,7 +199,7 @@ def test_the_first_transaction_behind_the_base_can_be_the_one_to_stop_before(log
     base = backup(log, "base")
     log.commit(20)
     later = backup(log, "later")
-    found = SEARCH.find(FilePosition("binlog.000001", log.files[1].written[1].start), [later]).found
+    found = SEARCH.find(LogPosition.of("binlog.000001", log.files[1].written[1].start), [later]).found
     assert found
     replay = READER.examine(base, later, found)
     assert (replay.transactions, replay.first_skipped) == (0, found)

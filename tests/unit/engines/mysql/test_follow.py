@@ -9,11 +9,11 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.engines.mysql.test_recovery_of_files import Log, record
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery import adopt
 from zbackup.engines.mysql.recovery.adopt import follow, statements
 from zbackup.model.cloning import SourceServer
 from zbackup.model.errors import DatabaseError
+from zbackup.model.log import LogPosition
 from zbackup.model.recovery import RecoveryFiles
 
 SOURCE = SourceServer(host="db", port=3306, user="re'pl", password=lambda: "it's")

@@ -2,10 +2,10 @@ from typing import Any
 
 import pytest
 
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.server import assess
 from zbackup.engines.mysql.server.status import Channel, Dialect, LogStatus
 from zbackup.model.errors import DatabaseError, Refused
+from zbackup.model.log import LogPosition
 from zbackup.model.server import ServerFacts
 
 LOG = LogStatus(position=LogPosition.of("binlog.000001", 4), gtid="")

@@ -8,9 +8,9 @@ import pytest
 from tests.unit.engines.binlog.builder import Builder
 from zbackup.engines.mysql.binlog.compressed import LARGEST, ROWS_COMPRESSED
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery.packets import _needs, parts, steps_of
 from zbackup.engines.mysql.recovery.replay import LogRange
+from zbackup.model.log import LogPosition
 
 PACKET = 1 << 20
 RECORDED = {"max_allowed_packet": str(PACKET)}

@@ -15,11 +15,11 @@ from tests.unit.engines.mysql.archived import Archive, Archiver, Killed, check, 
 from tests.unit.engines.mysql.sent import Cut, SealedServer, copy_of, held, require_same
 from tests.unit.examples import examples
 from zbackup.engines.mysql.archive.follow import MysqlLogFollower
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.plain_log.plain_log import PLAIN_LOG, PlainLog
 from zbackup.engines.mysql.recovery.log_reader import MysqlLogReader
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import DatabaseError, Refused, Taken, VerificationFailed
+from zbackup.model.log import LogPosition
 from zbackup.proc.lock import exclusive
 
 STEPS = st.one_of(

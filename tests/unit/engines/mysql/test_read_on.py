@@ -7,8 +7,8 @@ import pytest
 
 from tests.unit.samples import PLAIN
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery.covered_log import read_from, read_up_to
+from zbackup.model.log import LogPosition
 
 FILES = [Path(f"/log/binlog.{number:06}") for number in (11, 12, 13)]
 

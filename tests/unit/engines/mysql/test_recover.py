@@ -8,9 +8,9 @@ import pytest
 
 from tests.unit.engines.mysql.recovered import SERVING, Flavor, Story, until
 from zbackup.engines.mysql.binlog.events import IGNORABLE
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery import recover, replay_mysql
 from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed
+from zbackup.model.log import LogPosition
 from zbackup.model.proof import NEXT, ProofSubject, Sight
 
 TORN = b"\x00\x11\x22\x33\xa2\x01\x00\x00\x00\xff\x00\x00\x00"

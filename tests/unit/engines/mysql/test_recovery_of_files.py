@@ -12,7 +12,6 @@ from tests.unit.engines.binlog.builder import Builder, at
 from tests.unit.samples import NOON, PLAIN
 from zbackup.config.recovery import RecoverySettings as RecoveryTable
 from zbackup.engines.mysql.binlog import events
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery.log_reader import MysqlLogReader
 from zbackup.engines.mysql.recovery.log_search import MysqlLogSearch
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
@@ -22,12 +21,13 @@ from zbackup.model.anchors import Anchor
 from zbackup.model.backup import BackupFiles
 from zbackup.model.clock_reading import Reading
 from zbackup.model.errors import NotRecoverable, Refused, UsageError, VerificationFailed
+from zbackup.model.log import LogPosition
 from zbackup.model.log_entry import LogFilter, LogRead, Lost
 from zbackup.model.record import Record
 from zbackup.model.recovery import Reach, RecoveryFiles
 from zbackup.model.relocation import Relocation
 from zbackup.model.target import Time, WholeLog
-from zbackup.model.transaction_name import FilePosition, parse_transaction
+from zbackup.model.transaction_name import parse_transaction
 
 NOW = 1_700_000_000_000_000
 READER = MysqlLogReader(flavor="mysql")
@@ -282,7 +282,7 @@ def test_the_cut_is_before_the_transaction_that_is_named_whatever_its_time(log: 
     log.rotate()
     log.commit(20, 20, 20, 20, 5)
     later = BackupFiles(record(log.end()), log.copy("log"))
-    name = FilePosition("binlog.000002", log.files[2].written[2].start + 1)
+    name = LogPosition.of("binlog.000002", log.files[2].written[2].start + 1)
     found = SEARCH.find(name, [later, base]).found
     assert found and found.gtid.endswith(":4")
     replay = READER.examine(base, later, found)

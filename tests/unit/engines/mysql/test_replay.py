@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery import replay, replay_mariadb, replay_mysql
 from zbackup.engines.mysql.recovery.replay import IDLE_POLLS, Applier, LogRange, follow
 from zbackup.engines.mysql.server.connection import Connection
 from zbackup.engines.mysql.sql import quoting
 from zbackup.model.errors import DatabaseError, VerificationFailed
+from zbackup.model.log import LogPosition
 from zbackup.model.progress import Silent
 
 

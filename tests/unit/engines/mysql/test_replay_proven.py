@@ -12,10 +12,11 @@ import pytest
 from tests.unit.engines.binlog.builder import Builder
 from tests.unit.samples import NOON, PLAIN
 from zbackup.engines.mysql.binlog.find_stop import StopPoint
-from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition
+from zbackup.engines.mysql.binlog.position import LoggedTransaction
 from zbackup.engines.mysql.recovery import verify_replay
 from zbackup.engines.mysql.server.connection import Connection
 from zbackup.model.errors import Refused, VerificationFailed
+from zbackup.model.log import LogPosition
 from zbackup.model.record import Record
 from zbackup.model.relocation import Relocation
 

@@ -15,11 +15,11 @@ import pytest
 
 from tests.unit.engines.binlog.builder import Builder
 from zbackup.engines.mysql.binlog import events
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery import log_events, replication_source
 from zbackup.engines.mysql.recovery.replay import Applier, LogRange
 from zbackup.engines.mysql.recovery.replay_mariadb import _with_source
 from zbackup.model.errors import DatabaseError, NotRecoverable
+from zbackup.model.log import LogPosition
 
 APPLIER = Applier(running=True, idle=True, position=None, error="")
 KNOWN = {"server_id": "1", "gtid_domain_id": "7"}

@@ -6,11 +6,10 @@ import pytest
 
 from tests.unit.samples import at
 from zbackup.engines.mysql.binlog.find_stop import StopPoint
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery.recover import Hole
 from zbackup.engines.mysql.recovery.replay import LogRange
 from zbackup.model.errors import Refused, VerificationFailed
-from zbackup.model.log import Transaction
+from zbackup.model.log import LogPosition, Transaction
 
 BEGIN, STOP = LogPosition.of("binlog.000001", 400), LogPosition.of("binlog.000003", 900)
 FILES = tuple(Path(f"/x/binlog.00000{number}") for number in (1, 2, 3))

@@ -13,12 +13,12 @@ from tests.unit.engines.mysql.applying import INT, Applying, as_any
 from tests.unit.engines.mysql.test_recovery_of_files import record
 from zbackup.engines.mysql.binlog import events
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.table_map import POST_HEADER, ColumnFacts, read_table_map
 from zbackup.engines.mysql.recovery.replay import LogRange
 from zbackup.engines.mysql.recovery.unlogged import find_unlogged_tables, require_all_logged
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import Refused
+from zbackup.model.log import LogPosition
 from zbackup.model.record import ARCHIVED
 from zbackup.model.relocation import Relocation
 

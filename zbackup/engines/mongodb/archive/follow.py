@@ -14,7 +14,7 @@ from itertools import dropwhile
 from typing import Final
 
 from zbackup.engines.mongodb.oplog.stored import StoredEntry, documents
-from zbackup.engines.mongodb.optime import OPLOG, OpTime
+from zbackup.engines.mongodb.optime import OPLOG, timestamp
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server.connection import Connection, connect
 from zbackup.engines.mongodb.server.status import oplog_end, oplog_first
@@ -184,7 +184,7 @@ class MongoLogFollower:
         if alone and files.last and not scan.more:
             # What nobody else can have taken is acknowledged by this one alone.
             acknowledged = read
-            if OpTime.of_position(files.last.position) == oplog_end(connection).at:
+            if files.last.position == oplog_end(connection).at:
                 complete_to = read
         return tuple(
             file.written(
@@ -249,7 +249,7 @@ class _Scan:
                 return self._behind_a_giant(newest)
             self.same[newest.file.number] = True
             return self._filled(ArchiveFiles(self.server, [GrowingFile.of(newest)]))
-        if oplog_first(self.connection).at.ts > OpTime.of_position(end).ts:
+        if oplog_first(self.connection).at.cluster_time > end.cluster_time:
             return self._filled(ArchiveFiles(self.server, next_number=newest.file.number + 1))
         return self._after_rollback()
 
@@ -280,7 +280,7 @@ class _Scan:
     def _after_rollback(self) -> ArchiveFiles:
         """Go on from the newest file that ends with an entry that is still there; or begin the newest one
         again whose first is."""
-        first = oplog_first(self.connection).at.ts
+        first = oplog_first(self.connection).at.cluster_time
         for index in range(len(self.archived) - 1, -1, -1):
             known = self.archived[index]
             begin, end = known.file.begin, _end(known)
@@ -292,7 +292,7 @@ class _Scan:
                 if front is None:
                     self.follows[known.file.number] = known.file.follows
                 return self._again(front if goes_on else None, begin, known.file.number)
-            if begin is None or OpTime.of_position(begin).ts < first:
+            if begin is None or begin.cluster_time < first:
                 break
         return self._again(None, None, self.archived[0].file.number)
 
@@ -318,14 +318,13 @@ class _Scan:
 
     def _ask(self, since: OplogPosition | None) -> None:
         """Read what the majority has from a position on."""
-        wanted = {"ts": {"$gte": OpTime.of_position(since).ts}} if since else {}
+        wanted = {"ts": {"$gte": timestamp(since)}} if since else {}
         batches, self.more = self.connection.committed_batches(OPLOG, wanted, MOST_LOOK)
         self._entries = [StoredEntry(each) for batch in batches for each in documents([batch])]
 
     def _has(self, position: OplogPosition) -> bool:
-        wanted = OpTime.of_position(position)
-        found = self.connection.find(OPLOG, {"ts": wanted.ts}, fields=("ts", "t"))
-        return [OpTime.of(entry) for entry in found] == [wanted]
+        found = self.connection.find(OPLOG, {"ts": timestamp(position)}, fields=("ts", "t"))
+        return [OplogPosition.of(entry) for entry in found] == [position]
 
 
 def _is_giant(entry: StoredEntry) -> bool:

@@ -10,10 +10,11 @@ from zbackup.engines.mongodb.oplog import oplog
 from zbackup.engines.mongodb.oplog.continuation import Continuation
 from zbackup.engines.mongodb.oplog.oplog import Oplog
 from zbackup.engines.mongodb.oplog.oplog_entry import LARGEST_WRITABLE, describe
-from zbackup.engines.mongodb.optime import OPLOG, OpTime
+from zbackup.engines.mongodb.optime import OPLOG, timestamp
 from zbackup.engines.mongodb.server.connection import Connection
 from zbackup.model.errors import NotRecoverable
 from zbackup.model.log import how_many
+from zbackup.model.oplog_position import OplogPosition
 from zbackup.model.progress import Progress
 
 # Under the 16 MiB of one command. A single entry may be larger than this, and goes alone.
@@ -31,7 +32,7 @@ def append(
     total = log.size()[0]
     oplog.make_room(base, total)
     filled = [one for one in continued.missing if bson.decode(one)["ts"] <= end]
-    behind = log.raw({"ts": {"$gt": continued.tail.ts, "$lte": end}})
+    behind = log.raw({"ts": {"$gt": timestamp(continued.tail), "$lte": end}})
     entries = bytes_ = 0
     with ThreadPoolExecutor(max_workers=1) as writer:
         # One batch is written while the next is read.
@@ -50,17 +51,17 @@ def append(
 
 def add_commits(
     base: Connection, applied: oplog.Entry, commits: Sequence[bytes], progress: Progress
-) -> OpTime:
+) -> OplogPosition:
     """Append entries that commit what is prepared up to `applied`, the stop point's; the end that the oplog
     gets.
 
     Raise NotRecoverable when the base has entries behind the stop point already: they would come with them.
     """
-    end = OpTime.of(applied)
+    end = OplogPosition.of(applied)
     if not commits:
         return end
-    tail = OpTime.of(oplog.last(oplog.ServerOplog(base)))
-    if tail.ts > end.ts:
+    tail = OplogPosition.of(oplog.last(oplog.ServerOplog(base)))
+    if tail.cluster_time > end.cluster_time:
         raise NotRecoverable(
             f"the base's oplog leads up to {tail}, behind the target, before which transactions are to be "
             "committed: start from an older backup (--base)"
@@ -69,7 +70,7 @@ def add_commits(
     progress.note(
         f"{how_many(len(commits))} prepared and committed before the target, as other shards have it"
     )
-    return OpTime.of(oplog.last(oplog.ServerOplog(base)))
+    return OplogPosition.of(oplog.last(oplog.ServerOplog(base)))
 
 
 def batches(documents: Iterable[bytes]) -> Iterator[list[bytes]]:
@@ -92,9 +93,9 @@ def writable(documents: Iterable[bytes]) -> Iterator[bytes]:
         if len(document) > LARGEST_WRITABLE:
             entry = bson.decode(document)
             raise NotRecoverable(
-                f"the oplog entry at {OpTime.of(entry)} ({describe(entry)}) is {len(document)} bytes, more "
-                f"than mongod takes from anybody ({LARGEST_WRITABLE}): restore to before it (--to-timestamp "
-                f"{entry['ts'].time},{entry['ts'].inc}), or from a backup taken after it"
+                f"the oplog entry at {OplogPosition.of(entry)} ({describe(entry)}) is {len(document)} bytes, "
+                f"more than mongod takes from anybody ({LARGEST_WRITABLE}): restore to before it "
+                f"(--to-timestamp {entry['ts'].time},{entry['ts'].inc}), or from a backup taken after it"
             )
         yield document
 

@@ -16,7 +16,7 @@ from bson.timestamp import Timestamp
 
 from zbackup.engines.mongodb.oplog.oplog import Entry
 from zbackup.engines.mongodb.oplog.stored import StoredEntry, decoded, documents, in_order, stored_entry
-from zbackup.engines.mongodb.optime import OpTime
+from zbackup.engines.mongodb.optime import timestamp
 from zbackup.model.added_log import AddedFile, NotContinued
 from zbackup.model.errors import NotRecoverable, VerificationFailed
 from zbackup.model.oplog_position import OplogPosition, begin_of
@@ -73,10 +73,10 @@ class ArchivedOplog:
     def replica_set(self) -> tuple[str, str]:
         return self.identity
 
-    def contains(self, position: OpTime) -> bool:
+    def contains(self, position: OplogPosition) -> bool:
         """Whether the entry at that position is inside."""
-        found = self.find({"ts": {"$gte": position.ts, "$lte": position.ts}})
-        return found is not None and OpTime.of(found) == position
+        found = self.find({"ts": {"$gte": timestamp(position), "$lte": timestamp(position)}})
+        return found is not None and OplogPosition.of(found) == position
 
     def _entries(self, wanted: Mapping[str, Any]) -> Iterator[StoredEntry]:
         for path in self._paths(wanted):

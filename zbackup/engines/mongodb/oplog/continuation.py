@@ -16,9 +16,10 @@ from bson.timestamp import Timestamp
 from zbackup.engines.mongodb.oplog import oplog
 from zbackup.engines.mongodb.oplog.oplog import Oplog, ServerOplog
 from zbackup.engines.mongodb.oplog.oplog_entry import wall_time
-from zbackup.engines.mongodb.optime import OPLOG, OpTime
+from zbackup.engines.mongodb.optime import OPLOG
 from zbackup.engines.mongodb.server.connection import Connection
 from zbackup.model.errors import NotRecoverable
+from zbackup.model.oplog_position import OplogPosition
 
 # How many of the base's last entries are compared with the log source's.
 OVERLAP = 1000
@@ -31,10 +32,10 @@ class Continuation:
     `tail` it has none at all.
     """
 
-    anchor: OpTime
-    sure: OpTime
+    anchor: OplogPosition
+    sure: OplogPosition
     missing: tuple[bytes, ...]
-    tail: OpTime
+    tail: OplogPosition
 
 
 def continuation(base: Connection, log: Oplog, *, whole: bool = False) -> Continuation:
@@ -52,7 +53,10 @@ def continuation(base: Connection, log: Oplog, *, whole: bool = False) -> Contin
     between = {"ts": {"$gt": begin, "$lte": tail}}
     missing = holes(_by_time(ours, between), _by_time(log, between))
     return Continuation(
-        anchor=OpTime.of(anchor), sure=OpTime.of(sure), missing=missing, tail=OpTime.of(oplog.last(ours))
+        anchor=OplogPosition.of(anchor),
+        sure=OplogPosition.of(sure),
+        missing=missing,
+        tail=OplogPosition.of(oplog.last(ours)),
     )
 
 
@@ -98,19 +102,19 @@ def _named(replica_set: tuple[str, str]) -> str:
 
 def _require_reached(anchor: oplog.Entry, log: Oplog, sure: oplog.Entry) -> None:
     earliest = oplog.first(log)
-    wanted = OpTime.of(anchor)
+    wanted = OplogPosition.of(anchor)
     if earliest["ts"] > anchor["ts"]:
         stored, most = log.size()
         span = wall_time(earliest), wall_time(sure)
         enough = max(most, needed_bytes(stored, span, wall_time(anchor)))
         raise NotRecoverable(
             f"the oplog has a gap: the base ends at {wanted} ({_text(anchor)}), but the log source begins at "
-            f"{OpTime.of(earliest)} ({_text(earliest)}). Its oplog may hold {_mib(most)}; about "
+            f"{OplogPosition.of(earliest)} ({_text(earliest)}). Its oplog may hold {_mib(most)}; about "
             f"{_mib(enough)} would have been enough: take snapshots more often, or let it "
             "grow (replSetResizeOplog)"
         )
     found = oplog.at(log, anchor["ts"])
-    if found is None or OpTime.of(found) != wanted or sure["ts"] < anchor["ts"]:
+    if found is None or OplogPosition.of(found) != wanted or sure["ts"] < anchor["ts"]:
         raise NotRecoverable(
             f"the base's last entry, {wanted} ({_text(anchor)}), is not in the log source: what the base "
             "holds was rolled back later; start from an older backup (--base), or go further back"

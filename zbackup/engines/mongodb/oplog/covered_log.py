@@ -3,13 +3,14 @@
 The files can be read by a mongod only.
 """
 
-from zbackup.engines.mongodb.optime import OPLOG, OpTime, recorded_optime
+from zbackup.engines.mongodb.optime import OPLOG, recorded_optime, timestamp
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server.connection import connect
 from zbackup.engines.mongodb.server.status import oplog_end, oplog_first
 from zbackup.engines.mongodb.server.terms import covers
 from zbackup.model.errors import NotRecoverable, VerificationFailed
 from zbackup.model.log import LogSpan
+from zbackup.model.oplog_position import OplogPosition
 from zbackup.model.record import Record
 
 
@@ -49,20 +50,20 @@ def live_span(options: ConnectOptions, record: Record) -> LogSpan | None:
         if str(identity.get("replicaSetId", "")) != record.server.get("set_id", ""):
             raise NotRecoverable(f"{connection.where} is of another replica set than the backup")
         first, end = oplog_first(connection).at, oplog_end(connection).at
-        found = connection.find(OPLOG, {"ts": recorded.ts}, fields=("ts", "t"))
-    if first <= recorded and [OpTime.of(entry) for entry in found] != [recorded]:
+        found = connection.find(OPLOG, {"ts": timestamp(recorded)}, fields=("ts", "t"))
+    if first <= recorded and [OplogPosition.of(entry) for entry in found] != [recorded]:
         raise NotRecoverable(f"{recorded}, where the backup's oplog ended, was rolled back")
     return LogSpan(str(first), str(end))
 
 
-def _end(record: Record) -> OpTime | None:
+def _end(record: Record) -> OplogPosition | None:
     """Nothing later is in the backup; None when that was not recorded."""
     after = _optimes(record, "oplog_after")
     return after[0] if after else recorded_optime(record)
 
 
-def _optimes(record: Record, name: str) -> list[OpTime]:
+def _optimes(record: Record, name: str) -> list[OplogPosition]:
     try:
-        return [OpTime.parse(text) for text in record.server.get(name, "").split()]
+        return [OplogPosition.parse(text) for text in record.server.get(name, "").split()]
     except ValueError as damaged:
         raise VerificationFailed(f"the recorded {name} cannot be understood: {damaged}") from damaged

@@ -10,11 +10,12 @@ from zbackup.engines.mongodb.oplog import oplog
 from zbackup.engines.mongodb.oplog.continuation import Continuation
 from zbackup.engines.mongodb.oplog.oplog import Oplog
 from zbackup.engines.mongodb.oplog.oplog_entry import wall_time
-from zbackup.engines.mongodb.optime import OpTime
+from zbackup.engines.mongodb.optime import timestamp
 from zbackup.model.commit_times import TOLERANCE
 from zbackup.model.errors import ClockDisputed, NotRecoverable
 from zbackup.model.log import ClusterTime, Transaction
 from zbackup.model.moment import utc_text
+from zbackup.model.oplog_position import OplogPosition
 from zbackup.model.target import Stop, Time, WholeLog, time_of
 
 # A primary with nothing to do writes an entry all the same, every 10 seconds (its parameter
@@ -54,10 +55,10 @@ def find_stop(
     earlier than the target by more than is ordinary, unless the clock is accepted.
     """
     if isinstance(stop, WholeLog):
-        return StopPoint(applied=oplog.last(log, continued.sure.ts), skipped=None)
+        return StopPoint(applied=oplog.last(log, timestamp(continued.sure)), skipped=None)
     if isinstance(stop, Transaction):
         raise AssertionError(f"{stop} is no cluster time")
-    wanted: dict[str, Any] = {"ts": {"$gt": begin, "$lte": continued.sure.ts}}
+    wanted: dict[str, Any] = {"ts": {"$gt": begin, "$lte": timestamp(continued.sure)}}
     if isinstance(stop, ClusterTime):
         wanted["ts"]["$gte"] = Timestamp(stop.seconds, stop.increment)
         behind = begin >= wanted["ts"]["$gte"]
@@ -71,16 +72,16 @@ def find_stop(
         )
     skipped = log.find(wanted)
     if skipped is None:
-        return StopPoint(applied=oplog.last(log, continued.sure.ts), skipped=None)
+        return StopPoint(applied=oplog.last(log, timestamp(continued.sure)), skipped=None)
     if isinstance(stop, ClusterTime):
         return StopPoint(applied=oplog.before(log, skipped["ts"]), skipped=skipped)
     return _by_time(log, skipped, stop, continued.sure, taken)
 
 
-def _by_time(log: Oplog, skipped: oplog.Entry, stop: Time, sure: OpTime, taken: datetime) -> StopPoint:
+def _by_time(log: Oplog, skipped: oplog.Entry, stop: Time, sure: OplogPosition, taken: datetime) -> StopPoint:
     """Stop before `skipped`, the first entry from the time on; raise ClockDisputed as find_stop() does."""
     applied = oplog.before(log, skipped["ts"])
-    strange = oplog.last_behind(log, skipped, stop.at - TOLERANCE, sure.ts)
+    strange = oplog.last_behind(log, skipped, stop.at - TOLERANCE, timestamp(sure))
     if wall_time(applied) > taken + TAKEN_WITHIN:
         # Of the last one that is in nobody knows whether it is from before the target.
         strange = strange or applied
@@ -91,7 +92,7 @@ def _by_time(log: Oplog, skipped: oplog.Entry, stop: Time, sure: OpTime, taken: 
 
 
 def _disputed(at: datetime, skipped: oplog.Entry, strange: oplog.Entry) -> ClockDisputed:
-    one, other = (f"{OpTime.of(entry).ts.time},{OpTime.of(entry).ts.inc}" for entry in (skipped, strange))
+    one, other = (f"{entry['ts'].time},{entry['ts'].inc}" for entry in (skipped, strange))
     return ClockDisputed(
         f"the oplog can be read in two ways at {utc_text(at)}: the entry {one} says "
         f"{utc_text(wall_time(skipped))}, and {other} says {utc_text(wall_time(strange))}: a clock was "

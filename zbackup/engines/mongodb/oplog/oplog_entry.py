@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from zbackup.engines.mongodb.optime import OpTime
 from zbackup.model.log import Transaction
+from zbackup.model.oplog_position import OplogPosition
 
 # Written up to this size by mongod for itself, but taken from nobody else (BSONObjMaxUserSize).
 LARGEST_WRITABLE = 16 * 1024**2
@@ -22,7 +22,7 @@ def wall_time(entry: Mapping[str, Any]) -> datetime:
 
 def transaction(entry: Mapping[str, Any]) -> Transaction:
     """An entry as zbackup's reports show it."""
-    position = str(OpTime.of(entry))
+    position = str(OplogPosition.of(entry))
     return Transaction(start=position, end=position, committed=wall_time(entry), what=describe(entry))
 
 

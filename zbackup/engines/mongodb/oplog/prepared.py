@@ -17,10 +17,11 @@ from typing import Any
 from bson.timestamp import Timestamp
 
 from zbackup.engines.mongodb.oplog import oplog
-from zbackup.engines.mongodb.optime import OpTime
+from zbackup.engines.mongodb.optime import timestamp
 from zbackup.model.cluster import TooLate
 from zbackup.model.errors import NotRecoverable, VerificationFailed
 from zbackup.model.log import ClusterTime, how_many
+from zbackup.model.oplog_position import OplogPosition
 
 Key = tuple[bytes, bytes, bytes, int]
 """The session's id, its user, what tells a session that a server opened within it from others, and the
@@ -89,7 +90,7 @@ def steps(entries: Iterable[dict[str, Any]]) -> Iterator[PreparedStep]:
 
 
 def committed_behind(
-    base: oplog.Oplog, log: oplog.Oplog, anchor: OpTime, stop: Timestamp, sure: OpTime
+    base: oplog.Oplog, log: oplog.Oplog, anchor: OplogPosition, stop: Timestamp, sure: OplogPosition
 ) -> tuple[bytes, ...]:
     """The entries, as they are stored, that commit behind `stop` what was committed at a time before it.
 
@@ -98,7 +99,8 @@ def committed_behind(
     every one.
     """
     entries = chain(
-        oplog.two_phase(base, anchor.ts, FIELDS), oplog.two_phase(log, sure.ts, FIELDS, after=anchor.ts)
+        oplog.two_phase(base, timestamp(anchor), FIELDS),
+        oplog.two_phase(log, timestamp(sure), FIELDS, after=timestamp(anchor)),
     )
     decided = decide(steps(entries), stop)
     if decided.open:
@@ -114,7 +116,7 @@ def committed_behind(
     return found
 
 
-def _in_doubt(found: tuple[Timestamp, ...], stop: Timestamp, sure: OpTime) -> TooLate:
+def _in_doubt(found: tuple[Timestamp, ...], stop: Timestamp, sure: OplogPosition) -> TooLate:
     shown = ", ".join(f"{position.time},{position.inc}" for position in found[:SHOWN])
     more = " ..." if len(found) > SHOWN else ""
     first = ClusterTime(found[0].time, found[0].inc)

@@ -19,13 +19,14 @@ from bson.timestamp import Timestamp
 from zbackup.engines.mongodb.oplog import oplog
 from zbackup.engines.mongodb.oplog.oplog import Oplog, ServerOplog
 from zbackup.engines.mongodb.oplog.oplog_entry import wall_time
-from zbackup.engines.mongodb.optime import OpTime
+from zbackup.engines.mongodb.optime import timestamp
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server.connection import connect
 from zbackup.engines.mongodb.server.named_collections import BUCKETS
 from zbackup.model.errors import NotRecoverable
 from zbackup.model.log import ClusterTime, Transaction
 from zbackup.model.log_entry import KINDS, Kind, LogEntry, LogFilter, LogRead, Lost, Touched
+from zbackup.model.oplog_position import OplogPosition
 
 _OWN_DATABASES: Final = frozenset({"admin", "config", "local"})
 _CHAINED: Final = frozenset({"applyOps", "commitTransaction"})
@@ -95,7 +96,7 @@ def _stored(log: Oplog, position: Timestamp, name: str) -> RawBSONDocument:
         begin = oplog.first(log)
         raise NotRecoverable(
             f"no entry at {position.time},{position.inc} is in {name}, which reaches back to "
-            f"{OpTime.of(begin)} ({wall_time(begin).isoformat(timespec='milliseconds')})"
+            f"{OplogPosition.of(begin)} ({wall_time(begin).isoformat(timespec='milliseconds')})"
         )
     return RawBSONDocument(found)
 
@@ -142,10 +143,10 @@ def search(
     Nothing that another one holds, if there is one that goes on `before` this one ends. `pending` is handed
     from the one to the other. What is lost between its beginning and `wanted.follows` is told where it lay.
     """
-    size, end = log.size()[0], OpTime.of(oplog.last(log))
+    size, end = log.size()[0], OplogPosition.of(oplog.last(log))
     if before:
-        first = OpTime.of(oplog.first(before))
-        end = min(end, OpTime(first.seconds, max(0, first.increment - 1), first.term))
+        first = OplogPosition.of(oplog.first(before))
+        end = min(end, OplogPosition(first.seconds, max(0, first.increment - 1), first.term))
     lost = _lost(log, wanted, name)
     if not wanted.backwards:
         yield from lost
@@ -162,12 +163,12 @@ def _lost(log: Oplog, wanted: LogFilter, name: str) -> list[LogRead]:
     wanted."""
     if not wanted.follows:
         return []
-    begin, end = OpTime.of(oplog.first(log)), OpTime.parse(wanted.follows)
+    begin, end = OplogPosition.of(oplog.first(log)), OplogPosition.parse(wanted.follows)
     too_old = wanted.since and begin.seconds < (wanted.since - _MARGIN).timestamp()
-    if begin.ts <= end.ts or too_old:
+    if begin.cluster_time <= end.cluster_time or too_old:
         return []
     said = f"what the oplog held between {end} and {begin} is gone"
-    lost = Lost(since=end.ts.as_datetime(), until=begin.ts.as_datetime())
+    lost = Lost(since=timestamp(end).as_datetime(), until=timestamp(begin).as_datetime())
     return [LogRead(name=name, size=0, end="", problem=said, lost=lost)]
 
 
@@ -179,11 +180,11 @@ def entries(documents: Iterator[bytes], pending: Pending | None = None) -> Itera
             yield found
 
 
-def _question(wanted: LogFilter, end: OpTime) -> dict[str, Any]:
+def _question(wanted: LogFilter, end: OplogPosition) -> dict[str, Any]:
     """What the server is asked, so that it sends no more of its oplog than may be wanted."""
-    within: dict[str, Any] = {"$lte": end.ts}
+    within: dict[str, Any] = {"$lte": timestamp(end)}
     if wanted.after:
-        within["$gt"] = OpTime.parse(wanted.after).ts
+        within["$gt"] = timestamp(OplogPosition.parse(wanted.after))
     elif wanted.since:
         within["$gte"] = Timestamp(max(0, int((wanted.since - _MARGIN).timestamp())), 0)
     asked: dict[str, Any] = {"ts": within, "op": {"$ne": "n"}}
@@ -268,7 +269,7 @@ def _table(namespace: str) -> str:
 
 
 def _logged(entry: Mapping[str, Any], tables: Tables, events: int, size: int, text: str = "") -> LogEntry:
-    position = str(OpTime.of(entry))
+    position = str(OplogPosition.of(entry))
     return LogEntry(
         transaction=Transaction(start=position, end=position, committed=wall_time(entry)),
         tables=tuple(Touched(name, _in_order(kinds)) for name, kinds in tables.items()),

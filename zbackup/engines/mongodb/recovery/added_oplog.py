@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 
 from zbackup.engines.mongodb.oplog.archived import ArchivedOplog, archived_oplog, put_in
 from zbackup.engines.mongodb.oplog.oplog import first, last
-from zbackup.engines.mongodb.optime import OpTime
 from zbackup.model.added_log import AddedFile
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import VerificationFailed
@@ -43,12 +42,12 @@ def reached_by(files: RecoveryFiles) -> datetime:
     record = files.record
     if record.complete_to and record.complete_to > record.taken:
         return record.complete_to
-    return datetime.fromtimestamp(OpTime.of(last(archived_of(files))).seconds, UTC)
+    return datetime.fromtimestamp(OplogPosition.of(last(archived_of(files))).seconds, UTC)
 
 
 def reaches_back(archived: ArchivedOplog, record: Record, wanted: LogFilter) -> bool:
     """Whether all that is wanted is behind its beginning, so that nothing else has to be read."""
-    begin = OpTime.of(first(archived))
+    begin = OplogPosition.of(first(archived))
     own = record.server.get("oplog_first", "")
     return any(text and position_of(text) >= position_of(str(begin)) for text in (wanted.after, own))
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from zbackup.engines.mongodb.oplog.covered_log import is_same_log, live_span, span_of
-from zbackup.engines.mongodb.optime import OpTime
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.recovery.as_of import JOURNAL_LAG, reach
 from zbackup.model.anchors import Anchor
 from zbackup.model.backup import BackupFiles
 from zbackup.model.log import LogDamage, LogSpan
+from zbackup.model.oplog_position import OplogPosition
 from zbackup.model.record import Record
 from zbackup.model.recovery import Reach, ReplayRange
 from zbackup.model.relocation import Relocation
@@ -74,7 +74,7 @@ class MongoLogReader:
 
     def written(self, position: str) -> datetime | None:
         """Take the time from the position's seconds: they are the primary's clock."""
-        return datetime.fromtimestamp(OpTime.parse(position).seconds, UTC)
+        return datetime.fromtimestamp(OplogPosition.parse(position).seconds, UTC)
 
     def examine(
         self,

@@ -31,7 +31,7 @@ from zbackup.engines.mongodb.oplog.find_stop import StopPoint, drift, find_stop,
 from zbackup.engines.mongodb.oplog.oplog import Entry, Oplog, ServerOplog
 from zbackup.engines.mongodb.oplog.oplog_entry import transaction
 from zbackup.engines.mongodb.oplog.prepared import committed_behind
-from zbackup.engines.mongodb.optime import OpTime, recorded_optime
+from zbackup.engines.mongodb.optime import recorded_optime, timestamp
 from zbackup.engines.mongodb.recovery.added_oplog import add_oplog, archived_of, reached_by
 from zbackup.engines.mongodb.recovery.as_it_is import (
     checkpoint,
@@ -52,6 +52,7 @@ from zbackup.model.cluster import SHARD, TooLate, role_of
 from zbackup.model.command_line import command_line
 from zbackup.model.errors import NotRecoverable, Refused
 from zbackup.model.log import ClusterTime, LogSpan, Transaction
+from zbackup.model.oplog_position import OplogPosition
 from zbackup.model.progress import Progress
 from zbackup.model.proof import ProofSubject, Sight
 from zbackup.model.record import ARCHIVED, Record
@@ -210,7 +211,7 @@ class Merged:
 
     begin: Timestamp
     point: StopPoint
-    end: OpTime
+    end: OplogPosition
     replay: ReplayRange
     base_exact: bool
 
@@ -304,7 +305,7 @@ class MongoRecovery:
         return Recovered(
             last_applied=merged.replay.last_applied,
             first_skipped=merged.replay.first_skipped,
-            position=str(OpTime.of(merged.point.applied)),
+            position=str(OplogPosition.of(merged.point.applied)),
             gtid="",
             base_exact=merged.base_exact,
             replay=merged.replay,
@@ -338,7 +339,7 @@ class MongoRecovery:
         return Recovered(
             last_applied=transaction(reached) if reached else None,
             first_skipped=None,
-            position=str(OpTime.of(reached)) if reached else "",
+            position=str(OplogPosition.of(reached)) if reached else "",
             gtid="",
             base_exact=was_still(base.record),
         )
@@ -347,7 +348,7 @@ class MongoRecovery:
         return add_oplog(files, added, progress)
 
     def contains(self, files: BackupFiles, position: str) -> bool:
-        return archived_of(files).contains(OpTime.parse(position))
+        return archived_of(files).contains(OplogPosition.parse(position))
 
     def check_tables(self, files: RecoveryFiles, progress: Progress) -> CheckedTables:
         server = self.server_on(files)
@@ -454,7 +455,7 @@ def _merge(
         commits = ()
     entries, bytes_ = append(base, log, continued, point.applied["ts"], progress)
     end = add_commits(base, point.applied, commits, progress)
-    oplog.end_at(base, end.ts)
+    oplog.end_at(base, timestamp(end))
     replay = ReplayRange(
         last_applied=transaction(point.applied),
         first_skipped=transaction(point.skipped) if point.skipped else None,
@@ -471,7 +472,7 @@ def _late_commits(
 ) -> tuple[bytes, ...]:
     """The commits that come later, for a cluster's member with a cluster time as target: see prepared."""
     if point.skipped is None:
-        end = OpTime.of(point.applied)
+        end = OplogPosition.of(point.applied)
         raise TooLate(
             f"the log source's oplog is sure up to {end}, and nothing in it is from {stop} on: that the "
             "member wrote no more before that is not known; take a snapshot and restore again, or restore "
@@ -490,11 +491,11 @@ def _require_recorded(base: Connection, log: Oplog, record: Record) -> bool:
     recorded = recorded_optime(record)
     if recorded is None:
         return False
-    found = oplog.at(log, recorded.ts)
-    if found is None or OpTime.of(found) != recorded:
+    found = oplog.at(log, timestamp(recorded))
+    if found is None or OplogPosition.of(found) != recorded:
         raise NotRecoverable(
             f"{recorded}, recorded as the end of the base's oplog, is not in the log source: it was rolled "
             "back; start from an older backup (--base)"
         )
-    end = OpTime.of(oplog.last(ServerOplog(base)))
+    end = OplogPosition.of(oplog.last(ServerOplog(base)))
     return record.lock == "fsync" and end <= recorded

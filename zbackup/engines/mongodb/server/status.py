@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from zbackup.engines.mongodb.optime import OPLOG, OplogEntry, OpTime
+from zbackup.engines.mongodb.optime import OPLOG, OplogEntry
 from zbackup.engines.mongodb.server.connection import Connection, Document
 from zbackup.engines.mongodb.server.terms import term_ends
 from zbackup.model.errors import DatabaseError, NotInService
+from zbackup.model.oplog_position import OplogPosition
 
 # Among so many of the newest entries the latest wall-clock time is looked for: clocks step back at times, and
 # writers that run side by side get their times in another order than their positions.
@@ -23,7 +24,7 @@ NEWEST_ENTRIES = 100
 class OplogEnd:
     """The end of the oplog now: its newest entry's position, and the latest wall-clock time near its end."""
 
-    at: OpTime
+    at: OplogPosition
     wall: datetime
 
 
@@ -43,11 +44,11 @@ class SetMembership:
     hidden: bool
     delay_s: int
     majority_journal: bool
-    stable: OpTime | None
+    stable: OplogPosition | None
     first: OplogEntry
     oplog_used: int
     oplog_bytes: int
-    term_ends: tuple[OpTime, ...] = ()
+    term_ends: tuple[OplogPosition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +110,7 @@ def oplog_end(connection: Connection) -> OplogEnd:
     newest = connection.find(OPLOG, {}, fields=("ts", "t", "wall"), backwards=True, most=NEWEST_ENTRIES)
     if not newest:
         raise _no_oplog(connection)
-    return OplogEnd(at=OpTime.of(newest[0]), wall=max(entry["wall"] for entry in newest))
+    return OplogEnd(at=OplogPosition.of(newest[0]), wall=max(entry["wall"] for entry in newest))
 
 
 def oplog_first(connection: Connection) -> OplogEntry:
@@ -184,7 +185,7 @@ def _membership(connection: Connection, hello: Document, end: OplogEnd) -> SetMe
         hidden=bool(me.get("hidden")),
         delay_s=int(me.get("secondaryDelaySecs") or me.get("slaveDelay") or 0),
         majority_journal=bool(config.get("writeConcernMajorityJournalDefault", True)),
-        stable=OpTime(stable.time, stable.inc, -1) if stable else None,
+        stable=OplogPosition(stable.time, stable.inc, -1) if stable else None,
         first=first,
         oplog_used=int(size["size"]),
         oplog_bytes=int(size["maxSize"]),

@@ -18,7 +18,6 @@ from typing import IO, Final
 
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT
 from zbackup.engines.mysql.binlog.files import sequence
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import moment, opened_live
 from zbackup.engines.mysql.binlog.same_log import file_head, without_flag
 from zbackup.engines.mysql.binlog.scan import Scanner
@@ -27,6 +26,7 @@ from zbackup.engines.mysql.recovery.covered_log import covered_files, unbroken
 from zbackup.model.archive import TAIL, ArchivedFile, tail_hash
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import VerificationFailed, ZbackupError
+from zbackup.model.log import LogPosition
 from zbackup.model.record import Record
 from zbackup.model.written_log import LogBytes, WrittenFile
 from zbackup.proc import secure_files

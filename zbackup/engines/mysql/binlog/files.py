@@ -7,8 +7,8 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from zbackup.engines.mysql.binlog.errors import GapError
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.model.errors import Refused
+from zbackup.model.log import LogPosition
 from zbackup.proc import secure_files
 
 _NAME: Final = re.compile(r"(?P<base>.+)\.(?P<sequence>\d{6,})")

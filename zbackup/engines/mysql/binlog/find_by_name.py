@@ -12,8 +12,8 @@ from zbackup.engines.mysql.binlog.reader import begun, describe, opened
 from zbackup.engines.mysql.binlog.scan import Scanner
 from zbackup.engines.mysql.binlog.search_by_filter import Finder
 from zbackup.engines.mysql.binlog.transactions_before import Earlier, read_earlier
-from zbackup.model.log import Searched
-from zbackup.model.transaction_name import FilePosition, Gtid, TransactionName
+from zbackup.model.log import LogPosition, Searched
+from zbackup.model.transaction_name import Gtid, TransactionName
 
 _NUMBER_AND_DOMAIN: Final = Struct("<Q I")
 
@@ -39,7 +39,7 @@ def find(name: TransactionName, files: Sequence[Path]) -> Searched:
     )
 
 
-def find_position(position: FilePosition, files: Sequence[Path]) -> tuple[LoggedTransaction | None, str]:
+def find_position(position: LogPosition, files: Sequence[Path]) -> tuple[LoggedTransaction | None, str]:
     """The transaction that the position lies in or that begins there; else None, and why."""
     file = next((f for f in files if f.name == position.file), None)
     if file is None:

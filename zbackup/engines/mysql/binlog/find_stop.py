@@ -7,11 +7,12 @@ from pathlib import Path
 
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT
 from zbackup.engines.mysql.binlog.files import chain, sequence
-from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition, described
+from zbackup.engines.mysql.binlog.position import LoggedTransaction, described
 from zbackup.engines.mysql.binlog.reader import begun, describe, last_begun, microseconds, opened
 from zbackup.engines.mysql.binlog.span_memory import Span
 from zbackup.model.anchors import Anchor, bounds, dependable
 from zbackup.model.commit_times import Point, Rules, StopSearch
+from zbackup.model.log import LogPosition
 from zbackup.model.recovery import LaterStop
 from zbackup.model.target import Time, WholeLog
 from zbackup.proc import secure_files

@@ -12,12 +12,11 @@ from zbackup.engines.mysql.binlog.errors import BinlogDamaged, BinlogEncrypted, 
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT, Buffer
 from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.needs import WORDS, Need
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import describe, opened
 from zbackup.engines.mysql.binlog.scan import Scanner
 from zbackup.engines.mysql.binlog.unreplayable import STOP_WORDS
 from zbackup.engines.mysql.binlog.word_finder import WordFinder
-from zbackup.model.log import Transaction
+from zbackup.model.log import LogPosition, Transaction
 from zbackup.model.unreplayable import Unreplayable
 
 _HEAD: Final = 256

@@ -7,10 +7,9 @@ from typing import Final
 
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT
 from zbackup.engines.mysql.binlog.files import sequence
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import begun
 from zbackup.engines.mysql.binlog.torn_end import is_closed
-from zbackup.model.log import how_many
+from zbackup.model.log import LogPosition, how_many
 from zbackup.model.log_entry import LogFilter, LogRead, Lost
 from zbackup.proc import secure_files
 

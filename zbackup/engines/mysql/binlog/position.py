@@ -1,38 +1,11 @@
-"""Positions in a binlog, and the transactions it holds."""
+"""The transactions that a binlog holds, and the position that a backup recorded of it."""
 
 from dataclasses import dataclass
 from datetime import datetime
 
-from zbackup.model import bounds
 from zbackup.model.errors import VerificationFailed
-from zbackup.model.log import Transaction
+from zbackup.model.log import LogPosition, Transaction
 from zbackup.model.record import Record
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class LogPosition:
-    """A position in a binlog: file name without directory, and byte offset.
-
-    Positions of one server order by file sequence number, then offset; the base name is the same for all.
-    """
-
-    sequence: int
-    offset: int
-    file: str
-
-    @classmethod
-    def of(cls, file: str, offset: int) -> "LogPosition":
-        """Raise ValueError unless `file` ends in a sequence number such as binlog.000012."""
-        return cls(bounds.count(file.rpartition(".")[2]), offset, file)
-
-    @classmethod
-    def parse(cls, text: str) -> "LogPosition":
-        """Read back what str() wrote. Raise ValueError."""
-        file, _, offset = text.rpartition(":")
-        return cls.of(file, bounds.count(offset))
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.offset}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,11 @@ from typing import IO, Final
 
 from zbackup.engines.mysql.binlog.errors import damage_typed
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT, Buffer
-from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition
+from zbackup.engines.mysql.binlog.position import LoggedTransaction
 from zbackup.engines.mysql.binlog.read_in_pieces import Pieces
 from zbackup.engines.mysql.binlog.scan import Scanner
 from zbackup.engines.mysql.binlog.span_memory import Identity, Span
+from zbackup.model.log import LogPosition
 from zbackup.proc import secure_files
 
 LARGEST_GROUP: Final = 256

@@ -18,10 +18,10 @@ from zbackup.engines.mysql.binlog.events import (
 )
 from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.lost_log import Complete, is_too_old, lost_before
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import describe, microseconds, opened
 from zbackup.engines.mysql.binlog.scan import Scanner
 from zbackup.engines.mysql.binlog.temporary_tables import OpenTables
+from zbackup.model.log import LogPosition
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Told, Touched, nobody
 from zbackup.model.table_name import EVERY_TABLE, separated
 from zbackup.proc import secure_files

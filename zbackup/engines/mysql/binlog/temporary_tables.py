@@ -33,7 +33,7 @@ from zbackup.engines.mysql.binlog.events import (
     Buffer,
 )
 from zbackup.engines.mysql.binlog.files import sequence
-from zbackup.engines.mysql.binlog.position import LogPosition, described
+from zbackup.engines.mysql.binlog.position import described
 from zbackup.engines.mysql.binlog.query_status import QueryStatus, read_status
 from zbackup.engines.mysql.binlog.reader import describe, opened
 from zbackup.engines.mysql.binlog.scan import Scanner
@@ -42,7 +42,7 @@ from zbackup.engines.mysql.binlog.word_finder import WordFinder
 from zbackup.engines.mysql.sql.grammar import Kinds, Statement
 from zbackup.engines.mysql.sql.lexer import Token
 from zbackup.model.errors import ZbackupError
-from zbackup.model.log import Transaction
+from zbackup.model.log import LogPosition, Transaction
 from zbackup.model.table_name import joined, separated
 from zbackup.model.unreplayable import Unreplayable
 from zbackup.proc import secure_files

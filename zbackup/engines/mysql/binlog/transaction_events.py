@@ -14,9 +14,9 @@ from zbackup.engines.mysql.binlog.compressed import (
 )
 from zbackup.engines.mysql.binlog.errors import BinlogDamaged
 from zbackup.engines.mysql.binlog.events import HEADER_SIZE, SHAPE, TRANSACTION_PAYLOAD
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import opened
 from zbackup.engines.mysql.binlog.table_map import number
+from zbackup.model.log import LogPosition
 
 _ROWS_POST_HEADER_V1: Final = 8
 _UPDATES: Final = frozenset({24, 31})

@@ -25,7 +25,6 @@ from zbackup.engines.mysql.binlog import events
 from zbackup.engines.mysql.binlog.errors import BinlogDamaged, DifferentLog, GapError
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT, HEADER, HEADER_SIZE, MAGIC
 from zbackup.engines.mysql.binlog.files import log_files, sequence
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import opened_live
 from zbackup.engines.mysql.binlog.scan import Scanner
 from zbackup.engines.mysql.options import ConnectOptions
@@ -35,6 +34,7 @@ from zbackup.model.backup import BackupFiles
 from zbackup.model.command_line import command_line
 from zbackup.model.errors import DatabaseError, Refused, VerificationFailed, ZbackupError
 from zbackup.model.event_log import log
+from zbackup.model.log import LogPosition
 from zbackup.proc import secure_files
 from zbackup.proc.lock import exclusive
 from zbackup.proc.run_directory import daemon_user

@@ -5,11 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.lock.lock import STOPS_COMMITS
 from zbackup.engines.mysql.plain_log.plain_log import PLAIN_LOG, PlainLog
 from zbackup.engines.mysql.server.assess import BINLOG_ENCRYPTED
 from zbackup.model.errors import LockNotTaken, Refused
+from zbackup.model.log import LogPosition
 from zbackup.model.record import LockKind
 from zbackup.model.server import DataPath, LockChoice, ServerFacts
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.clone.accounts import at_last, replacement, require_replaced
 from zbackup.engines.mysql.clone.clone_server import CloneServer, Temporary
 from zbackup.engines.mysql.options import ConnectOptions
@@ -22,6 +21,7 @@ from zbackup.engines.mysql.server.status import Dialect
 from zbackup.engines.mysql.sql.quoting import literal
 from zbackup.model.cloning import Adoption, Prepare, PrivateServer, SourceServer
 from zbackup.model.errors import DatabaseError
+from zbackup.model.log import LogPosition
 from zbackup.model.progress import Progress
 
 CONNECTED_WITHIN_S = 60.0

@@ -7,14 +7,13 @@ from pathlib import Path
 from zbackup.engines.mysql.binlog.errors import DifferentLog, GapError
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT
 from zbackup.engines.mysql.binlog.files import log_files, sequence
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import last_in_file, opened
 from zbackup.engines.mysql.binlog.same_log import file_head, require_same_log
 from zbackup.engines.mysql.binlog.torn_end import is_closed
 from zbackup.engines.mysql.plain_log.plain_log import PLAIN_LOG
 from zbackup.engines.mysql.server.assess import UNREADABLE_LOG
 from zbackup.model.backup import BackupFiles
-from zbackup.model.log import LogSpan
+from zbackup.model.log import LogPosition, LogSpan
 from zbackup.model.record import Record
 from zbackup.model.relocation import Relocation
 

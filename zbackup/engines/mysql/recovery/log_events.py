@@ -25,10 +25,10 @@ from zbackup.engines.mysql.binlog.events import (
     MARIADB_STANDALONE,
     ROTATE,
 )
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery.mended_statements import mended_event
 from zbackup.engines.mysql.recovery.replay import LogRange
 from zbackup.model.errors import NotRecoverable
+from zbackup.model.log import LogPosition
 from zbackup.proc import secure_files
 
 _ARTIFICIAL: Final = 0x20

@@ -13,7 +13,7 @@ from zbackup.engines.mysql.binlog.events import FIRST_EVENT
 from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.find_unreplayable import LIVE, find_unreplayable
 from zbackup.engines.mysql.binlog.needs import DIRECTORY, Need
-from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition, described
+from zbackup.engines.mysql.binlog.position import LoggedTransaction, described
 from zbackup.engines.mysql.binlog.reader import begun, check_events, describe, microseconds, moment, opened
 from zbackup.engines.mysql.binlog.temporary_tables import find_foreign
 from zbackup.engines.mysql.clone.outside_directories import why_not
@@ -41,7 +41,7 @@ from zbackup.model.anchors import Anchor
 from zbackup.model.backup import BackupFiles
 from zbackup.model.commit_times import SLOW_AMONG, Rules, Span
 from zbackup.model.errors import NotRecoverable
-from zbackup.model.log import LOG_BEHIND, LogDamage, LogSpan
+from zbackup.model.log import LOG_BEHIND, LogDamage, LogPosition, LogSpan
 from zbackup.model.moment import utc_text
 from zbackup.model.record import Record
 from zbackup.model.recovery import Reach, ReplayRange

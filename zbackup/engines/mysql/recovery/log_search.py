@@ -8,7 +8,6 @@ from typing import Final
 from zbackup.engines.mysql.binlog.contents import read_contents
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT, SHAPE
 from zbackup.engines.mysql.binlog.lost_log import goes_on_at
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import opened
 from zbackup.engines.mysql.binlog.search_by_filter import search
 from zbackup.engines.mysql.clone.program import DIRECTORIES
@@ -16,7 +15,7 @@ from zbackup.engines.mysql.recovery.covered_log import covered_files, is_readabl
 from zbackup.engines.mysql.recovery.replay_bounds import complete_with, find_named, paths_of
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import NotRecoverable, Refused, UsageError
-from zbackup.model.log import Searched, Transaction
+from zbackup.model.log import LogPosition, Searched, Transaction
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Told, nobody
 from zbackup.model.transaction_name import Gtid, TransactionName
 from zbackup.proc import programs

@@ -28,11 +28,11 @@ from zbackup.engines.mysql.binlog.events import (
     TRANSACTION_PAYLOAD,
     Buffer,
 )
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import opened
 from zbackup.engines.mysql.binlog.transaction_events import rows_at
 from zbackup.engines.mysql.recovery.replay import LogRange
 from zbackup.engines.mysql.server.settings import PACKET
+from zbackup.model.log import LogPosition
 
 _SPARE: Final = 4096
 """What an event can have more than the packet that its row came in, by the applier's count."""

@@ -9,7 +9,7 @@ from typing import IO, Final
 from zbackup.config.recovery import RecoverySettings as RecoveryTable
 from zbackup.engines.mysql.binlog.contents import Contents
 from zbackup.engines.mysql.binlog.find_stop import StopPoint
-from zbackup.engines.mysql.binlog.position import LogPosition, described
+from zbackup.engines.mysql.binlog.position import described
 from zbackup.engines.mysql.binlog.reader import last_in_file, opened
 from zbackup.engines.mysql.binlog.temporary_tables import find_doubtful
 from zbackup.engines.mysql.binlog.torn_end import torn_at
@@ -45,7 +45,7 @@ from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
 from zbackup.model.command_line import command_line
 from zbackup.model.errors import Refused, VerificationFailed
-from zbackup.model.log import LogSpan, Transaction, how_many
+from zbackup.model.log import LogPosition, LogSpan, Transaction, how_many
 from zbackup.model.progress import Progress
 from zbackup.model.proof import NEXT, ProofSubject, Sight
 from zbackup.model.record import Record

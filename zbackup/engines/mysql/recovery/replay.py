@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.model.errors import ReplayFailed, VerificationFailed
+from zbackup.model.log import LogPosition
 from zbackup.model.progress import Progress
 from zbackup.proc import secure_files
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.find_by_name import find
 from zbackup.engines.mysql.binlog.find_stop import StopPoint, Times, find_stop
-from zbackup.engines.mysql.binlog.position import LogPosition, described
+from zbackup.engines.mysql.binlog.position import described
 from zbackup.engines.mysql.binlog.same_log import require_same_log
 from zbackup.engines.mysql.clone.outside_directories import mentioned
 from zbackup.engines.mysql.recovery.covered_log import covered_files
@@ -19,7 +19,7 @@ from zbackup.model.anchors import Anchor
 from zbackup.model.backup import BackupFiles
 from zbackup.model.commit_times import Rules
 from zbackup.model.errors import NotRecoverable, VerificationFailed
-from zbackup.model.log import ClusterTime, Searched
+from zbackup.model.log import ClusterTime, LogPosition, Searched
 from zbackup.model.record import Record
 from zbackup.model.target import Stop, Time, WholeLog
 from zbackup.model.transaction_name import TransactionName

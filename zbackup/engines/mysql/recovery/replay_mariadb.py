@@ -8,12 +8,12 @@ knowledge base, "START REPLICA").
 from collections.abc import Callable
 from dataclasses import replace
 
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery.replay import Applier, LogRange, follow
 from zbackup.engines.mysql.recovery.replication_source import ReplicationSource
 from zbackup.engines.mysql.server.connection import Connection, whole_number
 from zbackup.engines.mysql.sql.quoting import literal
 from zbackup.engines.mysql.sql.shown import error_shown
+from zbackup.model.log import LogPosition
 from zbackup.model.progress import Progress
 from zbackup.proc.listen_beside import LOOPBACK
 

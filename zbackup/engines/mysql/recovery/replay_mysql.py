@@ -13,13 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery.packets import PacketStep
 from zbackup.engines.mysql.recovery.replay import Applier, LogRange, follow
 from zbackup.engines.mysql.server.connection import Connection, whole_number
 from zbackup.engines.mysql.sql.quoting import literal
 from zbackup.engines.mysql.sql.shown import error_shown
 from zbackup.model.errors import DatabaseError, VerificationFailed
+from zbackup.model.log import LogPosition
 from zbackup.model.progress import Progress
 from zbackup.proc import secure_files
 

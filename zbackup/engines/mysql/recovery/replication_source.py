@@ -17,11 +17,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery.log_events import events
 from zbackup.engines.mysql.recovery.replay import LogRange
 from zbackup.model.errors import DatabaseError
 from zbackup.model.event_log import log
+from zbackup.model.log import LogPosition
 from zbackup.proc.detached import Process
 from zbackup.proc.listen_beside import listen_beside
 

@@ -24,7 +24,6 @@ from zbackup.engines.mysql.binlog.events import (
     TRANSACTION_PAYLOAD,
     Buffer,
 )
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import opened
 from zbackup.engines.mysql.binlog.scan import Scanner
 from zbackup.engines.mysql.binlog.table_map import POST_HEADER, ColumnFacts, plain_values, read_table_map
@@ -37,6 +36,7 @@ from zbackup.engines.mysql.sql.quoting import literal
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import Refused, ZbackupError
 from zbackup.model.event_log import log as event_log
+from zbackup.model.log import LogPosition
 from zbackup.model.record import ARCHIVED, Record
 from zbackup.model.table_name import EVERY_TABLE, joined, separated
 from zbackup.proc import secure_files

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from zbackup.engines.mysql.binlog.find_stop import StopPoint
-from zbackup.engines.mysql.binlog.position import LogPosition, described, recorded_position
+from zbackup.engines.mysql.binlog.position import described, recorded_position
 from zbackup.engines.mysql.binlog.reader import last_in_file
 from zbackup.engines.mysql.recovery.covered_log import end_of
 from zbackup.engines.mysql.server.assess import OF_LOG_ALONE
 from zbackup.engines.mysql.server.connection import Connection
 from zbackup.engines.mysql.sql.quoting import literal
 from zbackup.model.errors import Refused, VerificationFailed
-from zbackup.model.log import Transaction
+from zbackup.model.log import LogPosition, Transaction
 from zbackup.model.moment import utc_text
 from zbackup.model.record import Record
 from zbackup.model.recovery import Recovered

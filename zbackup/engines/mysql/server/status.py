@@ -9,10 +9,10 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.server.connection import Connection, NamedRow, NotAnswered
 from zbackup.engines.mysql.sql.shown import error_shown
 from zbackup.model.errors import DatabaseError, Refused
+from zbackup.model.log import LogPosition
 
 Flavor = Literal["mysql", "mariadb"]
 

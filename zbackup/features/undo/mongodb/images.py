@@ -11,7 +11,7 @@ from typing import Any, Final
 from bson.raw_bson import RawBSONDocument
 from bson.timestamp import Timestamp
 
-from zbackup.engines.mongodb.optime import OpTime
+from zbackup.engines.mongodb.optime import timestamp
 from zbackup.engines.mongodb.production import collections
 from zbackup.engines.mongodb.server.connection import CommandRefused, Connection
 from zbackup.features.undo.mongodb.logged import Write
@@ -19,6 +19,7 @@ from zbackup.features.undo.undoing import ImagesIncomplete
 from zbackup.model.command_line import command_line
 from zbackup.model.errors import Refused, VerificationFailed
 from zbackup.model.log import Transaction
+from zbackup.model.oplog_position import OplogPosition
 from zbackup.model.table_name import TableName
 
 APPLY_BYTES: Final = 8 << 20
@@ -149,7 +150,7 @@ def by_pre_images(
         if not kept:
             raise ImagesIncomplete(f"{name} keeps no pre-images (changeStreamPreAndPostImages)")
     seen: list[tuple[DocumentKey, Document, Document]] = []
-    at = OpTime.parse(subject.start).ts
+    at = timestamp(OplogPosition.parse(subject.start))
     for name, written in found.items():
         try:
             events[name] = production.changes((name.schema, name.table), at)

@@ -14,12 +14,13 @@ from bson.timestamp import Timestamp
 
 from zbackup.engines.mongodb.oplog import oplog
 from zbackup.engines.mongodb.oplog.oplog_entry import describe, transaction, wall_time
-from zbackup.engines.mongodb.optime import OPLOG, OpTime
+from zbackup.engines.mongodb.optime import OPLOG, timestamp
 from zbackup.engines.mongodb.production import collections
 from zbackup.engines.mongodb.server.connection import Connection
 from zbackup.engines.mongodb.server.transacted import RAW
 from zbackup.model.errors import NotRecoverable, Refused
 from zbackup.model.log import ClusterTime, Transaction
+from zbackup.model.oplog_position import OplogPosition
 from zbackup.model.table_name import TableName
 
 _WRITES: Final = frozenset({"i", "u", "d"})
@@ -54,7 +55,7 @@ def find_transaction(connection: Connection, at: ClusterTime) -> Transaction:
         first = oplog.first(oplog.ServerOplog(connection))
         raise NotRecoverable(
             f"no entry at {at} is in the oplog of {connection.where}, which reaches back to "
-            f"{OpTime.of(first)} ({wall_time(first).isoformat(timespec='milliseconds')})"
+            f"{OplogPosition.of(first)} ({wall_time(first).isoformat(timespec='milliseconds')})"
         )
     return transaction(found[0])
 
@@ -64,13 +65,13 @@ def writes(connection: Connection, subject: Transaction) -> Iterator[Write]:
 
     Raise Refused for what is no write of documents, NotRecoverable where a part has left the oplog.
     """
-    for entry in reversed(_chain(connection, OpTime.parse(subject.start))):
+    for entry in reversed(_chain(connection, OplogPosition.parse(subject.start))):
         operations = entry["o"]["applyOps"] if entry["op"] == "c" else [entry]
         for operation in operations:
             yield _write(operation)
 
 
-def _chain(connection: Connection, at: OpTime) -> list[RawBSONDocument]:
+def _chain(connection: Connection, at: OplogPosition) -> list[RawBSONDocument]:
     """The entries of the transaction, the last one first: a large one has several."""
     last = _entry(connection, at)
     if last["op"] == "n":
@@ -90,16 +91,16 @@ def _chain(connection: Connection, at: OpTime) -> list[RawBSONDocument]:
     return found
 
 
-def _before(entry: Mapping[str, Any]) -> OpTime | None:
+def _before(entry: Mapping[str, Any]) -> OplogPosition | None:
     position = entry.get("prevOpTime")
     if not position or not position["ts"].time or entry.get("multiOpType"):
         return None
-    return OpTime.of(position)
+    return OplogPosition.of(position)
 
 
-def _entry(connection: Connection, at: OpTime) -> RawBSONDocument:
-    found = next(connection.documents(OPLOG, {"ts": at.ts}), None)
-    if found is None or OpTime.of(found) != at:
+def _entry(connection: Connection, at: OplogPosition) -> RawBSONDocument:
+    found = next(connection.documents(OPLOG, {"ts": timestamp(at)}), None)
+    if found is None or OplogPosition.of(found) != at:
         raise NotRecoverable(f"the entry at {at} is not in the oplog of {connection.where} any more")
     return found
 

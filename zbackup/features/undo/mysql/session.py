@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.table_map import TableMap
 from zbackup.engines.mysql.binlog.transaction_events import Event, transaction_events
 from zbackup.engines.mysql.production import statements, tables
@@ -56,7 +55,7 @@ from zbackup.features.undo.undoing import ImagesIncomplete, UndoneTable, UndoPla
 from zbackup.model.backup import BackupFiles
 from zbackup.model.command_line import command_line
 from zbackup.model.errors import DatabaseError, NotRecoverable, Refused, UsageError, VerificationFailed
-from zbackup.model.log import ClusterTime, Transaction
+from zbackup.model.log import ClusterTime, LogPosition, Transaction
 from zbackup.model.progress import Progress
 from zbackup.model.recovery import Entrance
 from zbackup.model.table_name import TableName
