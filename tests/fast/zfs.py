@@ -195,12 +195,16 @@ class FakeZfs:
 
     def _userspace(self, words: Words) -> str:
         """Without quotas."""
-        self.pools.file_system(words.rest[0])
+        self._either(words.rest[0])
         return _rows([["POSIX Group", "0", "0", "0"], ["POSIX User", "0", "0", "0"]])
 
     def _projectspace(self, words: Words) -> str:
-        self.pools.file_system(words.rest[0])
+        self._either(words.rest[0])
         return _rows([["Project", "0", "0", "0"]])
+
+    def _either(self, name: str) -> object:
+        """A snapshot or a file system, which must be there."""
+        return self.pools.snapshot_called(name) if "@" in name else self.pools.file_system(name)
 
     # changes
 
