@@ -23,7 +23,7 @@ from bench import s3_peers
 from bench.report import circumstances, median, table, write
 from bench.s3_end import BUCKET, MIB, PART
 from tests.lab.s3_server import ACCESS, SECRET, S3Server, client, s3_server
-from zbackup.model.begin_record import MAGIC
+from zbackup.model.drr_begin import MAGIC
 
 SPARE = 4 << 30
 """Bytes of memory for what is measured, and for who else is there."""

@@ -11,7 +11,7 @@ import struct
 from pathlib import Path
 
 from tests.destinations.shop import Shop
-from zbackup.model.begin_record import MAGIC
+from zbackup.model.drr_begin import MAGIC
 
 OLD_KEY = bytes(range(32))
 

@@ -22,7 +22,7 @@ from zbackup.destinations.s3.layout import StreamId
 from zbackup.destinations.s3.sealed_keys import PrivateKeys, PublicKey, public_of
 from zbackup.destinations.s3.session import S3Session
 from zbackup.destinations.s3.settings import StorageSettings
-from zbackup.model.begin_record import MAGIC
+from zbackup.model.drr_begin import MAGIC
 from zbackup.model.record import Record
 from zbackup.model.shipping import OutgoingStream
 from zbackup.proc.pipeline import Command, Meter, local

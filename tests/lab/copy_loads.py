@@ -6,10 +6,10 @@ import pytest
 
 from tests.lab.copy_rig import Rig, cut_at, places
 from tests.lab.repeats import step
-from zbackup.engines.mysql.production import brake, statements
+from zbackup.engines.mysql.production import statements, throttle
 from zbackup.engines.mysql.production.tables import ServerTable
 from zbackup.engines.mysql.server.connection import RowConnection, StatementFailed
-from zbackup.features.copyback.mysql import load_lacking, load_rows, made_lines, session
+from zbackup.features.copyback.mysql import load_data_lines, load_lacking, load_rows, session
 from zbackup.model.errors import DatabaseError
 
 
@@ -38,7 +38,7 @@ class TestLoads:
         assert more.production.checksum(["more.long"]) == more.clone.checksum(["more.long"])
         more.production.sql("DELETE FROM more.long WHERE id = 3")
         more.production.sql("INSERT INTO more.long VALUES (8, '8'), (9, '9'), (10, '10')")
-        monkeypatch.setattr(made_lines, "MOST_KEYS", 3)
+        monkeypatch.setattr(load_data_lines, "MOST_KEYS", 3)
         assert more.copy("more.long", missing=True)[0].inserted == 1
 
     def test_no_value_is_taken_for_something_else(self, more: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +91,7 @@ class TestLoads:
             "INSERT INTO more.own VALUES (50, 12, NULL)",
         ):
             more.production.sql(statement)
-        monkeypatch.setattr(made_lines, "LINES_AT_MOST", 3)
+        monkeypatch.setattr(load_data_lines, "LINES_AT_MOST", 3)
         with more.session("more.own", missing=True) as copy:
             plan = copy.plan()
             assert "LOAD DATA" in plan.steps[0].statements[0]
@@ -129,7 +129,7 @@ class TestLoads:
 
         for wish in ({"missing": True}, {"changed": True}):
             with monkeypatch.context() as patch:
-                patch.setattr(brake, "SILENT_S", 1)
+                patch.setattr(throttle, "SILENT_S", 1)
                 patch.setattr(RowConnection, "write", stopped)
                 with pytest.raises(DatabaseError):
                     more.copy("more.stopped", **wish)
@@ -144,14 +144,14 @@ class TestLoads:
         more.production.sql("SET GLOBAL local_infile = ON")
         more.clone.sql("CREATE TABLE more.slow (id INT PRIMARY KEY)")
         more.clone.sql("INSERT INTO more.slow VALUES (1), (2), (3), (4)")
-        monkeypatch.setattr(made_lines, "LINES_AT_MOST", 2)
-        lines, asked = made_lines.lines, []
+        monkeypatch.setattr(load_data_lines, "LINES_AT_MOST", 2)
+        lines, asked = load_data_lines.lines, []
 
         def slow(table: ServerTable, condition: bytes) -> bytes:
             asked.append(condition)
             return lines(table, condition) if len(asked) == 1 else b"SELECT SLEEP(3600)"
 
-        monkeypatch.setattr(made_lines, "lines", slow)
+        monkeypatch.setattr(load_data_lines, "lines", slow)
         monkeypatch.setattr(load_rows.Loading, "begin", interrupted)
         with pytest.raises(KeyboardInterrupt):
             more.copy("more.slow")
@@ -186,7 +186,7 @@ class TestLoads:
             "CREATE TABLE more.gone (id INT, t TEXT, k VARCHAR(9) PRIMARY KEY)",
             f"INSERT INTO more.gone VALUES {rows}",
         )
-        monkeypatch.setattr(made_lines, "LINES_AT_MOST", 2)
+        monkeypatch.setattr(load_data_lines, "LINES_AT_MOST", 2)
         for number in places(more, 1, step(2)):
             more.production.sql("DELETE FROM more.gone WHERE id > 1")
             with monkeypatch.context() as patch:
@@ -210,7 +210,7 @@ class TestLoads:
             f"({n}, CONCAT('{n}-', REPEAT('x', {20_000 if n in (5, 6, 13) else 9})))" for n in range(1, 24)
         )
         more.clone.sql(f"INSERT INTO more.side VALUES {', '.join(values)}")
-        monkeypatch.setattr(made_lines, "LINES_AT_MOST", 2)
+        monkeypatch.setattr(load_data_lines, "LINES_AT_MOST", 2)
         for number in places(more, 3, step(4)):
             more.production.sql("DROP TABLE IF EXISTS more.side")
             with monkeypatch.context() as patch:
@@ -237,7 +237,7 @@ class TestLoads:
         more.production.sql("SET GLOBAL local_infile = ON")
         more.clone.sql("CREATE TABLE more.held (id INT PRIMARY KEY)")
         more.clone.sql(f"INSERT INTO more.held VALUES {', '.join(f'({n})' for n in range(9))}")
-        monkeypatch.setattr(made_lines, "LINES_AT_MOST", 2)
+        monkeypatch.setattr(load_data_lines, "LINES_AT_MOST", 2)
         quick = statements.SETTINGS.replace(", lock_wait_timeout = 5", ", lock_wait_timeout = 1")
         monkeypatch.setattr(session, "SETTINGS", quick)
         write = RowConnection.write

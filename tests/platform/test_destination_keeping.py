@@ -14,7 +14,7 @@ from zbackup.jobs.ship.remote_holds import remote_holds
 from zbackup.jobs.ship.ship import ship
 from zbackup.jobs.ship.stale_holds import find_stale, release_stale
 from zbackup.jobs.ship.verify_at import verify_at
-from zbackup.model.begin_record import RECORD
+from zbackup.model.drr_begin import RECORD
 from zbackup.model.record import PREFIX
 from zbackup.model.retention import Retention, Span
 from zbackup.model.shipping import restore_tag

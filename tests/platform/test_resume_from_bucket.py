@@ -22,7 +22,7 @@ from zbackup.destinations.copies import StreamStep
 from zbackup.destinations.s3.session import S3Session, _stream_of
 from zbackup.jobs.restore.fetch import fetch as fetch_all
 from zbackup.jobs.ship.ship import ship
-from zbackup.model.begin_record import RECORD
+from zbackup.model.drr_begin import RECORD
 from zbackup.model.errors import CommandFailed, NotResumable
 from zbackup.proc.pipeline import Command, Meter, local, writing
 from zbackup.zfs.resume_token import resume_point

@@ -26,7 +26,7 @@ from tests.system.house import ZBACKUP, House, next_second, utc
 from tests.system.zfs_door import ZfsDoor
 from zbackup.jobs.cleanup.cleanup import remove_own_leftovers
 from zbackup.model.errors import NotRemoved, Refused
-from zbackup.plan.timeline.answer import can_be_restored
+from zbackup.plan.timeline.moment_answer import can_be_restored
 from zbackup.web.source import SocketSource
 
 RULES: Mapping[str, object] = {"last": 1, "minimum": 1, "window": "1 hour"}

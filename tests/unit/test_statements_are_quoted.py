@@ -22,7 +22,7 @@ QUOTING = {
     "quoted_name": {PRODUCTION + "tables.py"},
     "given": {MYSQL + "server/settings.py"},
     "checked": {COPY + "definition.py"},
-    "_word": {PRODUCTION + "tables.py", COPY + "creation.py", MYSQL + "clone/settling.py"},
+    "_word": {PRODUCTION + "tables.py", COPY + "creation.py", MYSQL + "clone/after_replay.py"},
     "_privilege": {MYSQL + "server/privileges.py"},
 }
 """Functions whose result is one token, or the tokens that were meant, whatever they are given. Two

@@ -33,7 +33,8 @@ class ShipDestination:
     `tag` is the tag of the holds on what is being sent there; `initial` allows a full stream of everything;
     `limit` is in bytes a second, 0 for none; `sample` is how many bytes of each dataset a verification on
     schedule reads, 0 for all, -1 for none. `max_lag` is how far it may be behind, None if nobody said.
-    `grace` is how long what arrived makes nothing superfluous that was there before (plan.retention.arrival).
+    `grace` is how long what arrived makes nothing superfluous that was there before
+    (plan.retention.received_backups).
     """
 
     adapter: Destination

@@ -24,10 +24,10 @@ from zbackup.model.event_log import log
 from zbackup.model.moment import utc_text
 from zbackup.model.overview import Overview, OverviewInstance
 from zbackup.model.run import JobRun
-from zbackup.plan.timeline.answer import best_destination, can_be_restored, estimate
 from zbackup.plan.timeline.axis import TimelineView, view_of
-from zbackup.plan.timeline.leaving import leaving
+from zbackup.plan.timeline.moment_answer import best_destination, can_be_restored, estimate
 from zbackup.plan.timeline.picture import Picture, draw, zoom
+from zbackup.plan.timeline.upcoming_prunes import leaving
 from zbackup.web import clone_pages
 from zbackup.web.guard import COOKIE, RequestGuard
 from zbackup.web.page import Pages, instance_of, link, moment_of, shown

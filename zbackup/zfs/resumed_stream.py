@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from zbackup.model.begin_record import BEGIN, RECORD
+from zbackup.model.drr_begin import BEGIN, RECORD
 from zbackup.model.errors import NotResumable, VerificationFailed
 from zbackup.zfs.resume_token import ResumePoint, with_numbers
 from zbackup.zfs.stream_records import (

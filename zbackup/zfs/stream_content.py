@@ -9,8 +9,8 @@ import struct
 from dataclasses import dataclass
 from typing import IO
 
-from zbackup.model.begin_record import RECORD
 from zbackup.model.command_line import command_line
+from zbackup.model.drr_begin import RECORD
 from zbackup.model.errors import KeyNotLoaded, VerificationFailed
 from zbackup.proc.pipeline import Command, Meter, Pace, reading
 from zbackup.zfs.stream_records import END, byte_order, read_record

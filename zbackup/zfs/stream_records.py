@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from zbackup.model.begin_record import BEGIN, begin_record
+from zbackup.model.drr_begin import BEGIN, begin_record
 from zbackup.model.errors import VerificationFailed
 
 OBJECT, FREE_OBJECTS, WRITE, FREE, END, SPILL, EMBEDDED, OBJECT_RANGE = 1, 2, 3, 4, 5, 7, 8, 9

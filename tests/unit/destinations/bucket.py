@@ -27,7 +27,7 @@ from zbackup.destinations.s3.settings import StorageSettings
 from zbackup.destinations.s3.signatures import Signatures
 from zbackup.destinations.s3.unfinished_keys import UnfinishedKeys
 from zbackup.model.backup import Backup
-from zbackup.model.begin_record import MAGIC
+from zbackup.model.drr_begin import MAGIC
 from zbackup.model.errors import BucketRefused, NotFound, VerificationFailed
 from zbackup.model.record import Record
 from zbackup.model.shipping import OutgoingStream

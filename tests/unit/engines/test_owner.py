@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from zbackup.config.recovery import RecoverySettings as RecoveryTable
+from zbackup.engines.file_owner import owner_of, require_own_user
 from zbackup.engines.mongodb.recovery.recover import MongoRecovery
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
-from zbackup.engines.owner import owner_of, require_own_user
 from zbackup.model.errors import Refused
 
 

@@ -12,7 +12,7 @@ from zbackup.jobs.ship import gate as room
 from zbackup.jobs.ship.gate import gate
 from zbackup.model.archive import Chunk, LogFileId, tail_hash
 from zbackup.model.archive_order import LogOrder
-from zbackup.model.begin_record import RECORD
+from zbackup.model.drr_begin import RECORD
 from zbackup.model.errors import Refused
 from zbackup.model.shipping import COMMITTED
 from zbackup.plan.ship.gate import Policy

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from zbackup.model.begin_record import MAGIC, RECORD
+from zbackup.model.drr_begin import MAGIC, RECORD
 from zbackup.model.errors import Refused, VerificationFailed
 from zbackup.plan.ship.accept_stream import require_copy, require_plain
 

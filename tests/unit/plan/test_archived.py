@@ -16,7 +16,7 @@ from zbackup.plan.recovery.archived import Chain, carriers, chains_from, parting
 from zbackup.plan.recovery.recovery import farthest_log, plan_recovery
 from zbackup.plan.recovery.window import recovery_window
 from zbackup.plan.retention.archived_log import superseded
-from zbackup.plan.retention.arrival import first_to_reach
+from zbackup.plan.retention.received_backups import first_to_reach
 
 NONE = timedelta()
 

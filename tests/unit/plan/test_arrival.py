@@ -25,7 +25,7 @@ from zbackup.model.clock_reading import Reading
 from zbackup.model.errors import ZbackupError
 from zbackup.model.retention import Retention, Span
 from zbackup.plan.recovery.recovery import RecoveryPlan, plan_recovery
-from zbackup.plan.retention.arrival import AHEAD, consistent, first_to_reach
+from zbackup.plan.retention.received_backups import AHEAD, consistent, first_to_reach
 from zbackup.plan.retention.retention import plan_retention
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)

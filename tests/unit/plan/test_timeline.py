@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tests.unit.web.host import NOW, ago, backups, shop
 from zbackup.model.overview import Drill, OverviewGap, OverviewRange
-from zbackup.plan.timeline.answer import best_destination, can_be_restored, estimate
 from zbackup.plan.timeline.axis import TimelineView, ticks, view_of
-from zbackup.plan.timeline.leaving import leaving
+from zbackup.plan.timeline.moment_answer import best_destination, can_be_restored, estimate
 from zbackup.plan.timeline.picture import NARROWEST, bars, draw, marks, zoom
+from zbackup.plan.timeline.upcoming_prunes import leaving
 
 BERLIN = ZoneInfo("Europe/Berlin")
 moments = st.floats(-(10.0**9), 10.0**9).map(

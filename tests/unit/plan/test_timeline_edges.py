@@ -18,10 +18,10 @@ from zbackup.model.overview import (
 from zbackup.model.retention import FOREVER
 from zbackup.plan.duration_text import exact_length, length
 from zbackup.plan.size_text import size
-from zbackup.plan.timeline.answer import Answer, best_destination, can_be_restored, estimate
 from zbackup.plan.timeline.axis import TimelineView, ticks, view_of
-from zbackup.plan.timeline.leaving import BY_DAY, leaving
+from zbackup.plan.timeline.moment_answer import Answer, best_destination, can_be_restored, estimate
 from zbackup.plan.timeline.picture import Lane, bars, draw, marks
+from zbackup.plan.timeline.upcoming_prunes import BY_DAY, leaving
 
 BERLIN, UTC_ZONE = ZoneInfo("Europe/Berlin"), ZoneInfo("UTC")
 MAY = datetime(2024, 5, 1, tzinfo=UTC)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zbackup.model.begin_record import MAGIC, RECORD
+from zbackup.model.drr_begin import MAGIC, RECORD
 from zbackup.model.errors import NotResumable, VerificationFailed
 from zbackup.zfs.resume_token import ResumePoint, numbers
 from zbackup.zfs.resumed_stream import (

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from zbackup.model.begin_record import MAGIC, RECORD
+from zbackup.model.drr_begin import MAGIC, RECORD
 from zbackup.model.errors import Stopped, VerificationFailed
 from zbackup.proc.pipeline import Meter, Pace
 from zbackup.zfs.stream_content import content

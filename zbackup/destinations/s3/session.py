@@ -34,7 +34,7 @@ from zbackup.destinations.s3.stream_headers import StreamHeaders
 from zbackup.destinations.s3.unfinished_keys import NOT_KEPT, UnfinishedKeys
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, LogFileId
 from zbackup.model.backup import Backup
-from zbackup.model.begin_record import begin_record
+from zbackup.model.drr_begin import begin_record
 from zbackup.model.errors import (
     BucketRefused,
     NotFound,

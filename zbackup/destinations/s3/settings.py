@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from zbackup.config.s3 import S3
 from zbackup.destinations.s3.encryption import KeyStore
 from zbackup.destinations.s3.sealed_keys import NO_PRIVATE_KEYS, PrivateKeys, PublicKey
-from zbackup.model.begin_record import begin_record
+from zbackup.model.drr_begin import begin_record
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.shipping import OutgoingStream
 

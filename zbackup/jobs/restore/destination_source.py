@@ -42,7 +42,7 @@ from zbackup.plan.recovery.as_it_is import require_one_server
 from zbackup.plan.recovery.before_transaction import may_contain
 from zbackup.plan.recovery.recovery import RecoveryPlan, farthest_log, plan_whole_log
 from zbackup.plan.recovery.window import usable_bases
-from zbackup.plan.retention.arrival import first_to_reach
+from zbackup.plan.retention.received_backups import first_to_reach
 
 
 @dataclass(frozen=True, slots=True)

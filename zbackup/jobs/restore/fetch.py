@@ -17,9 +17,9 @@ from zbackup.jobs.clones.claim import announce
 from zbackup.jobs.clones.fetched_datasets import FETCHED, fetched_guids
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
-from zbackup.model.begin_record import RECORD
 from zbackup.model.clone import Clone
 from zbackup.model.command_line import command_line
+from zbackup.model.drr_begin import RECORD
 from zbackup.model.errors import CommandFailed, NotResumable, Refused, StreamRefused, VerificationFailed
 from zbackup.model.event_log import log
 from zbackup.model.snapshot import Dataset, Snapshot

@@ -5,7 +5,7 @@ import syslog
 from collections.abc import Callable, Iterable, Sequence
 
 from zbackup.model.archive_order import LogOrder, leftover_line, line_of
-from zbackup.model.begin_record import RECORD
+from zbackup.model.drr_begin import RECORD
 from zbackup.model.errors import CommandFailed, Refused, ZbackupError
 from zbackup.model.printable import printable
 from zbackup.plan.ship.accept_stream import require_plain

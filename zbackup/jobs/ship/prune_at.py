@@ -33,7 +33,7 @@ from zbackup.model.errors import (
 from zbackup.model.event_log import log
 from zbackup.plan.recovery.clocks import of_any_machine
 from zbackup.plan.retention.archived_log import superseded
-from zbackup.plan.retention.arrival import Plans, plan_received
+from zbackup.plan.retention.received_backups import Plans, plan_received
 from zbackup.plan.retention.retention import KeptBackup, RetentionPlan, plan_retention
 
 Holds = Mapping[int, tuple[str, ...]]
@@ -195,7 +195,7 @@ def _decide(ctx: Context, destination: ShipDestination, backups: Sequence[Backup
     """What the policy says of each server's backups by themselves; another instance's are not looked at.
 
     Two servers whose instances have the same name may share a destination, and neither's backups are a
-    reason to let the other's go; nor is what anybody adds (plan.retention.arrival).
+    reason to let the other's go; nor is what anybody adds (plan.retention.received_backups).
     """
 
     def decide(some: Sequence[Backup]) -> list[RetentionPlan]:

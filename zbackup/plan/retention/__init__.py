@@ -2,5 +2,5 @@
 
 What the promised window still needs is asked of plan.recovery.
 
-Read first: rules, then retention (no moment of the window gets lost) and arrival (claims of others).
+Read first: rules, then retention (no moment of the window gets lost) and received_backups (claims of others).
 """

@@ -3,7 +3,7 @@
 Facts are of include/sys/zfs_ioctl.h of OpenZFS 2.x.
 """
 
-from zbackup.model.begin_record import RECORD, begin_record
+from zbackup.model.drr_begin import RECORD, begin_record
 from zbackup.model.errors import Refused, VerificationFailed
 
 _SUBSTREAM, _FILESYSTEM = 1, 2

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from zbackup.engines.mysql.production import statements, tables
 from zbackup.engines.mysql.production.tables import Column, ServerTable
 from zbackup.engines.mysql.server.connection import Row
-from zbackup.features.copyback.mysql import lacking, made_lines
+from zbackup.features.copyback.mysql import load_data_lines, missing_keys
 from zbackup.features.copyback.mysql.insert_rows import BATCH_BYTES, BATCH_ROWS, batches
 from zbackup.model.errors import Refused, VerificationFailed
 from zbackup.model.table_name import TableName
@@ -136,17 +136,17 @@ def table_of(*columns: Column, engine: str = "InnoDB", row_bytes: int = 100) -> 
 
 
 def test_only_rows_whose_every_type_a_load_takes_come_as_lines() -> None:
-    assert made_lines.are_possible(table_of(NUMBER, TEXT, BYTES, JSON, DATE))
-    assert not made_lines.are_possible(table_of(NUMBER, UUID))
-    assert not made_lines.are_possible(table_of(NUMBER, engine="MyISAM"))
-    said = made_lines.load(TableName("s", "w`k"), table_of(NUMBER, JSON))
+    assert load_data_lines.are_possible(table_of(NUMBER, TEXT, BYTES, JSON, DATE))
+    assert not load_data_lines.are_possible(table_of(NUMBER, UUID))
+    assert not load_data_lines.are_possible(table_of(NUMBER, engine="MyISAM"))
+    said = load_data_lines.load(TableName("s", "w`k"), table_of(NUMBER, JSON))
     assert b"INTO TABLE `s`.`w``k` CHARACTER SET binary" in said
     assert said.endswith(b"(`n`, @json1) SET `j` = CONVERT(@json1 USING utf8mb4)")
 
 
 def test_a_portion_of_lines_is_bounded() -> None:
-    sizes = {0: made_lines.LINES_AT_MOST, 1024: 1024, 10**9: 1}
-    assert {size: made_lines.at_a_time(table_of(NUMBER, row_bytes=size)) for size in sizes} == sizes
+    sizes = {0: load_data_lines.LINES_AT_MOST, 1024: 1024, 10**9: 1}
+    assert {size: load_data_lines.at_a_time(table_of(NUMBER, row_bytes=size)) for size in sizes} == sizes
 
 
 def test_a_row_without_a_hash_is_seen_in_the_sum() -> None:
@@ -158,16 +158,16 @@ def test_a_row_without_a_hash_is_seen_in_the_sum() -> None:
 def test_numbers_that_a_server_cut_are_not_believed(keys: set[int], cut: int) -> None:
     lines = [str(key).encode() for key in sorted(keys)]
     count, length, text = str(len(lines)).encode(), str(sum(map(len, lines))).encode(), b"\n".join(lines)
-    assert made_lines.split((count, length, text)) == lines
-    assert made_lines.split((count, length, text[:-cut])) is None
-    assert made_lines.split((b"0", None, None)) == []
+    assert load_data_lines.split((count, length, text)) == lines
+    assert load_data_lines.split((count, length, text[:-cut])) is None
+    assert load_data_lines.split((b"0", None, None)) == []
 
 
 def test_a_long_value_is_counted_and_never_made_a_line() -> None:
-    said = made_lines.lines(table_of(NUMBER, TEXT, BYTES), b"TRUE").decode()
+    said = load_data_lines.lines(table_of(NUMBER, TEXT, BYTES), b"TRUE").decode()
     assert said.startswith("SELECT COUNT(*), COUNT(IF(LENGTH(`b`) > 16384, 1, NULL)), GROUP_CONCAT(")
     assert "QUOTE(IF(LENGTH(`b`) > 16384, NULL, CAST(`b` AS BINARY)))" in said and "LENGTH(`t`)" not in said
-    assert "COUNT(IF(NULL, 1, NULL))" in made_lines.lines(table_of(NUMBER, TEXT), b"TRUE").decode()
+    assert "COUNT(IF(NULL, 1, NULL))" in load_data_lines.lines(table_of(NUMBER, TEXT), b"TRUE").decode()
 
 
 def test_a_float_keeps_the_sign_of_zero() -> None:
@@ -178,7 +178,7 @@ def test_a_float_keeps_the_sign_of_zero() -> None:
 @given(st.lists(st.lists(st.integers(-(2**63), 2**64), min_size=1)), st.integers(0, 400))
 def test_numbers_are_remembered_whole_or_not_at_all(found: list[list[int]], most: int) -> None:
     rows: list[list[Row]] = [[(str(number).encode(),) for number in part] for part in found]
-    remembered = lacking.LackingNumbers(most)
+    remembered = missing_keys.LackingNumbers(most)
     for part in rows:
         remembered.add(part)
     assert not remembered.is_whole
@@ -191,10 +191,10 @@ def test_numbers_are_remembered_whole_or_not_at_all(found: list[list[int]], most
 def test_lines_are_proven_by_all_of_their_bytes(made: list[bytes], other: bytes) -> None:
     text = b"\n".join(made)
     found = str(len(made)).encode(), hashlib.sha256(text).hexdigest().encode()
-    assert made_lines.proves(found, len(made), text + b"\n")
-    assert not made_lines.proves(found, len(made) + 1, text + b"\n")
-    assert other == text or not made_lines.proves(found, len(made), other + b"\n")
-    assert not made_lines.proves((found[0], None), len(made), text + b"\n")
+    assert load_data_lines.proves(found, len(made), text + b"\n")
+    assert not load_data_lines.proves(found, len(made) + 1, text + b"\n")
+    assert other == text or not load_data_lines.proves(found, len(made), other + b"\n")
+    assert not load_data_lines.proves((found[0], None), len(made), text + b"\n")
 
 
 def test_a_character_set_is_a_word_or_the_end() -> None:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from zbackup.engines.mysql.binlog.needs import Need
+from zbackup.engines.mysql.binlog.required_plugins import Need
 from zbackup.engines.mysql.server.plugins import lacking, not_here, options, plugins
 from zbackup.engines.mysql.server.status import Dialect
 

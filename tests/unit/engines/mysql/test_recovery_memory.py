@@ -2,7 +2,7 @@
 
 import pytest
 
-from zbackup.engines.mysql.clone import clone_server, settling
+from zbackup.engines.mysql.clone import after_replay, clone_server
 from zbackup.engines.mysql.clone.clone_server import for_crash_recovery
 
 MIB = 1 << 20
@@ -37,6 +37,6 @@ def test_a_server_that_recovers_has_room_for_its_redo_log(
 
 def test_what_it_got_for_that_it_gives_back_and_no_more() -> None:
     given = f"SET GLOBAL innodb_buffer_pool_size = {256 * MIB}"
-    assert settling.given_back("mariadb", 512 * MIB, 256 * MIB) == given
-    assert settling.given_back("mariadb", 256 * MIB, 256 * MIB) == ""
-    assert settling.given_back("mysql", 384 * MIB, 256 * MIB) == "", "it rounds, and got no more"
+    assert after_replay.given_back("mariadb", 512 * MIB, 256 * MIB) == given
+    assert after_replay.given_back("mariadb", 256 * MIB, 256 * MIB) == ""
+    assert after_replay.given_back("mysql", 384 * MIB, 256 * MIB) == "", "it rounds, and got no more"

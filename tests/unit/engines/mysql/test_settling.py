@@ -2,7 +2,7 @@
 
 import pytest
 
-from zbackup.engines.mysql.clone.settling import at_last, can_stay, taken_back
+from zbackup.engines.mysql.clone.after_replay import at_last, can_stay, taken_back
 from zbackup.model.recovery import Limits, Serving
 
 

@@ -17,7 +17,7 @@ from zbackup.engines.mysql.server import account
 from zbackup.engines.mysql.server.privileges import grant
 from zbackup.engines.mysql.server.status import Dialect
 from zbackup.engines.mysql.sql.lexer import string_value, tokens
-from zbackup.features.copyback.mysql import made_lines
+from zbackup.features.copyback.mysql import load_data_lines
 from zbackup.features.undo.mysql import reverse
 from zbackup.features.undo.mysql.net_change import RowStep
 from zbackup.model.cloning import Login
@@ -70,10 +70,10 @@ MADE: dict[str, Callable[[Given], str | bytes]] = {
     "read between": lambda g: statements.read_between(table(g), table(g).stored, key(g), key(g)),
     "one of": lambda g: b"SELECT " + statements.one_of(table(g).key, [key(g), key(g)]),
     "digest": lambda g: statements.digest(TableName(*g[:2]), table(g).stored, b"TRUE"),
-    "lines": lambda g: made_lines.lines(table(g), statements.between(table(g).key, key(g), None)),
-    "proof": lambda g: made_lines.proof(TableName(*g[:2]), table(g), b"TRUE"),
-    "load": lambda g: made_lines.load(TableName(*g[:2]), table(g)),
-    "numbers": lambda g: made_lines.numbers(TableName(*g[:2]), table(g).key[1], b"TRUE"),
+    "lines": lambda g: load_data_lines.lines(table(g), statements.between(table(g).key, key(g), None)),
+    "proof": lambda g: load_data_lines.proof(TableName(*g[:2]), table(g), b"TRUE"),
+    "load": lambda g: load_data_lines.load(TableName(*g[:2]), table(g)),
+    "numbers": lambda g: load_data_lines.numbers(TableName(*g[:2]), table(g).key[1], b"TRUE"),
     "undo: rows": lambda g: reverse.select(table(g), [key(g), key(g)], locked=True),
     "undo: delete": lambda g: undone(g, "delete"),
     "undo: insert": lambda g: undone(g, "insert"),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zbackup.engines.mysql.binlog.needs import needs_of
+from zbackup.engines.mysql.binlog.required_plugins import needs_of
 from zbackup.engines.mysql.binlog.unreplayable import why_unreplayable
 from zbackup.engines.mysql.sql.grammar import CutOff, read_statement
 

@@ -12,11 +12,11 @@ from typing import Any
 from bson.timestamp import Timestamp
 
 from zbackup.config.recovery import Login
+from zbackup.engines.file_owner import owner_of
 from zbackup.engines.mongodb.clone.identity import as_internal_user
 from zbackup.engines.mongodb.clone.server_options import OwnPaths, Purpose, Shape, arguments
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server.connection import Connection, connect, is_deserted
-from zbackup.engines.owner import owner_of
 from zbackup.engines.stall import STALL_S, ended_when_still
 from zbackup.model.errors import DatabaseError, Refused, UsageError, VerificationFailed
 from zbackup.model.record import Record

@@ -12,6 +12,7 @@ from urllib.parse import quote
 from bson.timestamp import Timestamp
 
 from zbackup.config.recovery import RecoverySettings as RecoveryTable
+from zbackup.engines.file_owner import require_own_user
 from zbackup.engines.mongodb.clone.accounts import replace_accounts
 from zbackup.engines.mongodb.clone.clone_server import (
     START_LIMIT_S,
@@ -44,7 +45,6 @@ from zbackup.engines.mongodb.recovery.as_of import was_still
 from zbackup.engines.mongodb.recovery.unfinished_indexes import drop_unfinished_indexes
 from zbackup.engines.mongodb.server.connection import Connection
 from zbackup.engines.mongodb.server.named_collections import BUCKETS, named_collections, uuid_bytes
-from zbackup.engines.owner import require_own_user
 from zbackup.model.added_log import AddedFile
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption, PrivateServer

@@ -26,8 +26,8 @@ from zbackup.engines.mysql.binlog.events import (
     Buffer,
 )
 from zbackup.engines.mysql.binlog.gtid import only_tries
-from zbackup.engines.mysql.binlog.needs import Need, needs_of
 from zbackup.engines.mysql.binlog.query_status import QueryStatus, read_status
+from zbackup.engines.mysql.binlog.required_plugins import Need, needs_of
 from zbackup.engines.mysql.binlog.scan import Scanner
 from zbackup.engines.mysql.binlog.table_map import read_name
 from zbackup.engines.mysql.binlog.temporary_tables import OF_ONE_THREAD, follow, hides, real_tables

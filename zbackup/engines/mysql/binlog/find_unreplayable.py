@@ -11,8 +11,8 @@ from zbackup.engines.mysql.binlog.contents import read_contents
 from zbackup.engines.mysql.binlog.errors import BinlogDamaged, BinlogEncrypted, BinlogTooOld
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT, Buffer
 from zbackup.engines.mysql.binlog.files import sequence
-from zbackup.engines.mysql.binlog.needs import WORDS, Need
 from zbackup.engines.mysql.binlog.reader import describe, opened
+from zbackup.engines.mysql.binlog.required_plugins import WORDS, Need
 from zbackup.engines.mysql.binlog.scan import Scanner
 from zbackup.engines.mysql.binlog.unreplayable import STOP_WORDS
 from zbackup.engines.mysql.binlog.word_finder import WordFinder

@@ -12,8 +12,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from zbackup.engines.file_owner import owner_of
 from zbackup.engines.mysql.binlog.files import index_without_links
-from zbackup.engines.mysql.clone import outside_directories, settling
+from zbackup.engines.mysql.clone import after_replay, outside_directories
 from zbackup.engines.mysql.clone.accounts import TemporaryAccount
 from zbackup.engines.mysql.clone.keyring import own_copy
 from zbackup.engines.mysql.clone.server_options import OwnPaths, Shape, arguments, searched_directories
@@ -27,7 +28,6 @@ from zbackup.engines.mysql.server.connection import (
     whole_number,
 )
 from zbackup.engines.mysql.server.system_zone import zone_for
-from zbackup.engines.owner import owner_of
 from zbackup.engines.stall import STALL_S, ended_when_still
 from zbackup.model.errors import DatabaseError, VerificationFailed
 from zbackup.model.recovery import RecoveryFiles, Serving
@@ -218,7 +218,7 @@ class CloneServer:
         It goes on as theirs where that makes no difference, else it is stopped and started: so is one that
         sees another clone, which it would keep busy. With None it is gone at the end.
         """
-        if serving and settling.can_stay(serving) and self.files.beside in ((), (self.files.home,)):
+        if serving and after_replay.can_stay(serving) and self.files.beside in ((), (self.files.home,)):
             with self._staying(serving) as temporary:
                 yield temporary
             return
@@ -476,16 +476,16 @@ class Temporary:
         self.process.send(signal.SIGKILL)
 
     def settle(self, serving: Serving) -> None:
-        """Remove what we brought along, and let it be its users' server: see settling."""
+        """Remove what we brought along, and let it be its users' server: see after_replay."""
         flavor = self.server.flavor
         with self.progressing():
-            for statement in settling.taken_back(flavor, self.server.files.record.server):
+            for statement in after_replay.taken_back(flavor, self.server.files.record.server):
                 self.connection.execute(statement)
-        self.leave(settling.at_last(flavor, read_only=serving.read_only), serving)
+        self.leave(after_replay.at_last(flavor, read_only=serving.read_only), serving)
 
     def _given_back(self, serving: Serving) -> str:
         has = whole_number(self.connection.one("SELECT @@innodb_buffer_pool_size AS size"), "size")
-        return settling.given_back(self.server.flavor, has, serving.memory or self.server.memory)
+        return after_replay.given_back(self.server.flavor, has, serving.memory or self.server.memory)
 
     def hand_over(self, after: Sequence[str] = ()) -> None:
         """Remove what we brought along, see leave, and stop the server in good order.

@@ -113,7 +113,7 @@ class Shape:
     `restricted`: its accounts are developers' (see developer). `outside` are directories other than its own
     in which it may make tables.
     `follows`: what it was told to replicate it continues at every start, and `calls_out`: it will be told.
-    `stays`: what replays is its users' server afterwards (see settling).
+    `stays`: what replays is its users' server afterwards (see clone.after_replay).
     """
 
     server_id: int
@@ -197,7 +197,7 @@ def _log(recorded: Mapping[str, str]) -> tuple[str, ...]:
 
 def _replaying(recorded: Mapping[str, str]) -> dict[str, str]:
     # Nobody's data is at stake while replaying: killed in the middle, the recovery starts again. What is said
-    # here is taken back by settling, where the server stays.
+    # here is taken back by after_replay, where the server stays.
     options = {"innodb-flush-log-at-trx-commit": "0", "sync-binlog": "0"}
     # What the original allowed is in the log and has to be allowed again, by whichever session it was:
     # the log does not carry these two, and the applier goes by the server's.

@@ -1,4 +1,4 @@
-"""Reading and writing production: tables and rows as it has them, the account that writes, and a brake.
+"""Reading and writing production: tables and rows as it has them, the account that writes, and a throttle.
 
 Read first: tables; then statements and account.
 """

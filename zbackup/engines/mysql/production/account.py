@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from zbackup.config.copying import CopyBack
 from zbackup.engines.mysql.options import ConnectOptions
-from zbackup.engines.mysql.production.brake import Brake
+from zbackup.engines.mysql.production.throttle import Throttle
 from zbackup.engines.mysql.server.connection import Connection, PrivilegeMissing
 from zbackup.engines.mysql.server.privileges import grant
 from zbackup.engines.mysql.sql.quoting import identifier
@@ -45,11 +45,11 @@ class ProductionAccount:
         password = rules.password.read if rules.password else lambda: ""
         return replace(self.usual, user=rules.user, password=password)
 
-    def brake(self, production: Connection, progress: Progress) -> Brake:
-        """The brake that keeps what is written from getting in production's way."""
+    def throttle(self, production: Connection, progress: Progress) -> Throttle:
+        """The throttle that keeps what is written from getting in production's way."""
         rules, account = self._rules, self.login
         replicas = tuple(replace(account, socket="", host=h, port=p or 3306) for h, p in rules.replicas)
-        return Brake(production, rules, progress, replicas)
+        return Throttle(production, rules, progress, replicas)
 
     @property
     def _rules(self) -> CopyBack:

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from zbackup.engines.file_owner import owner_of
 from zbackup.engines.mysql.binlog.continuity import break_between
 from zbackup.engines.mysql.binlog.errors import DifferentLog, GapError
 from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.same_log import TAIL, head_to_compare, without_flag
 from zbackup.engines.mysql.plain_log.plain_log import PLAIN_LOG
 from zbackup.engines.mysql.recovery.covered_log import covered_files, end_of
-from zbackup.engines.owner import owner_of
 from zbackup.model.added_log import AddedFile, NotContinued
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import VerificationFailed

@@ -12,9 +12,9 @@ from zbackup.engines.mysql.binlog.errors import BinlogDamaged, BinlogEncrypted, 
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT
 from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.find_unreplayable import LIVE, find_unreplayable
-from zbackup.engines.mysql.binlog.needs import DIRECTORY, Need
 from zbackup.engines.mysql.binlog.position import LoggedTransaction, described
 from zbackup.engines.mysql.binlog.reader import begun, check_events, describe, microseconds, moment, opened
+from zbackup.engines.mysql.binlog.required_plugins import DIRECTORY, Need
 from zbackup.engines.mysql.binlog.temporary_tables import find_foreign
 from zbackup.engines.mysql.clone.outside_directories import why_not
 from zbackup.engines.mysql.plain_log.plain_log import PlainLog, require_current

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from zbackup.config.recovery import RecoverySettings as RecoveryTable
+from zbackup.engines.file_owner import require_own_user
 from zbackup.engines.mysql.binlog.contents import Contents
 from zbackup.engines.mysql.binlog.find_stop import StopPoint
 from zbackup.engines.mysql.binlog.position import described
@@ -16,13 +17,13 @@ from zbackup.engines.mysql.binlog.torn_end import torn_at
 from zbackup.engines.mysql.clone.clone_server import CloneServer, Temporary
 from zbackup.engines.mysql.clone.program import find_program
 from zbackup.engines.mysql.plain_log.plain_log import PLAIN_LOG
-from zbackup.engines.mysql.recovery import in_doubt, memory_tables, packets, replay_mariadb, replay_mysql
+from zbackup.engines.mysql.recovery import memory_tables, packets, prepared_xa, replay_mariadb, replay_mysql
 from zbackup.engines.mysql.recovery.added_log import add_log
 from zbackup.engines.mysql.recovery.adopt import adopt, forget_replication
 from zbackup.engines.mysql.recovery.check_tables import check_tables
 from zbackup.engines.mysql.recovery.covered_log import covered_files, end_of, is_readable
 from zbackup.engines.mysql.recovery.given_settings import GivenSettings
-from zbackup.engines.mysql.recovery.in_doubt import Prepared
+from zbackup.engines.mysql.recovery.prepared_xa import Prepared
 from zbackup.engines.mysql.recovery.replay import LogRange, applier_threads
 from zbackup.engines.mysql.recovery.replay_bounds import effective_stop, find_stop_behind_base, tables_outside
 from zbackup.engines.mysql.recovery.replication_source import replication_source
@@ -39,7 +40,6 @@ from zbackup.engines.mysql.server.connection import Connection
 from zbackup.engines.mysql.server.server_facts import newest_thread
 from zbackup.engines.mysql.sql.lexer import tokens
 from zbackup.engines.mysql.sql.quoting import literal
-from zbackup.engines.owner import require_own_user
 from zbackup.model.added_log import AddedFile
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
@@ -115,15 +115,15 @@ MOST_NAMED = 20
 def tell(connection: Connection, flavor: str, progress: Progress, of_base: Prepared | None = None) -> None:
     """Note events that were disabled, and transactions that are prepared and neither committed nor not.
 
-    Those that a MySQL's replay left so are rolled back, see in_doubt; `of_base` were so in the base, None
+    Those that a MySQL's replay left so are rolled back, see prepared_xa; `of_base` were so in the base, None
     where nothing was replayed.
     """
     if events := _disabled_events(connection):
         progress.note(f"events disabled as on a replica, until ALTER EVENT ... ENABLE: {_some(events)}")
-    doubtful = dict(in_doubt.prepared(flavor, connection))
+    doubtful = dict(prepared_xa.prepared(flavor, connection))
     if flavor == "mysql" and of_base is not None:
         replayed = {xid: name for xid, name in doubtful.items() if xid not in of_base}
-        left = in_doubt.roll_back(connection, replayed) if replayed else {}
+        left = prepared_xa.roll_back(connection, replayed) if replayed else {}
         gone = [name for xid, name in replayed.items() if xid not in left]
         doubtful = {xid: name for xid, name in doubtful.items() if xid in of_base or xid in left}
         _tell_of(progress, gone, "rolled back")
@@ -341,7 +341,7 @@ class MysqlRecovery:
             with temporary.progressing():
                 require_recorded_state(temporary.connection, base.record, base_files[-1])
                 forget_replication(server.flavor, temporary.connection)
-                doubtful = in_doubt.prepared(server.flavor, temporary.connection)
+                doubtful = prepared_xa.prepared(server.flavor, temporary.connection)
                 given = GivenSettings.give(temporary.connection, base.record.server)
             start = end_of(base.record, base.where, base_files)
             stop = effective_stop(base.record.engine, stop)

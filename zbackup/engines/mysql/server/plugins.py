@@ -8,7 +8,7 @@ that their parser made, or lets nobody in who logs in by them.
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from zbackup.engines.mysql.binlog.needs import LIBRARY, Need
+from zbackup.engines.mysql.binlog.required_plugins import LIBRARY, Need
 from zbackup.engines.mysql.server.connection import Connection
 from zbackup.engines.mysql.server.status import Dialect
 

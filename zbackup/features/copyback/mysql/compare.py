@@ -5,17 +5,17 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from zbackup.engines.mysql.production import statements
-from zbackup.engines.mysql.production.brake import ended_if_silent
 from zbackup.engines.mysql.production.statements import NO_PARENT, NOT_TAKEN
 from zbackup.engines.mysql.production.tables import Column, ServerTable
+from zbackup.engines.mysql.production.throttle import ended_if_silent
 from zbackup.engines.mysql.server.connection import ConnectionLost, Row, StatementFailed
 from zbackup.features.copyback.copying import CopyWish, Difference, RowChange
-from zbackup.features.copyback.mysql import made_lines
-from zbackup.features.copyback.mysql.ends import Ends
+from zbackup.features.copyback.mysql import load_data_lines
+from zbackup.features.copyback.mysql.copy_sessions import Ends
 from zbackup.features.copyback.mysql.fill import ranges
 from zbackup.features.copyback.mysql.insert_rows import BATCH_ROWS, again, batches
 from zbackup.features.copyback.mysql.job import TableJob
-from zbackup.features.copyback.mysql.lacking import LackingNumbers, is_same, lacking, select
+from zbackup.features.copyback.mysql.missing_keys import LackingNumbers, is_same, lacking, select
 from zbackup.model.errors import DatabaseError
 
 EXAMPLES = 20
@@ -51,7 +51,7 @@ class Pair:
 def difference(ends: Ends, job: TableJob, wish: CopyWish, remembered: LackingNumbers) -> Difference:
     """Compare, and change nothing. Where only numbers of keys are compared, those that production lacks are
     `remembered`."""
-    if not wish.changed and made_lines.are_numbers(job.table.key):
+    if not wish.changed and load_data_lines.are_numbers(job.table.key):
         missing = 0
         for keys in lacking(ends, job, wish.where):
             remembered.add(keys)
@@ -93,7 +93,7 @@ def put_back(
         differing = [p for p in pairs if p.there is not None and p.clone != p.there] if wish.changed else []
         for start in range(0, len(differing), BATCH_ROWS // 10):
             some = differing[start : start + BATCH_ROWS // 10]
-            ends.brake.wait(_size([pair.clone for pair in some]))
+            ends.throttle.wait(_size([pair.clone for pair in some]))
             _update(ends, job, columns, some, tally)
         ends.progress.advance(tally.inserted + tally.updated, 0, "rows put back")
     return tally
@@ -110,7 +110,7 @@ def _pairs(
                 yield from pairs_of(ends, job, keys[start : start + BATCH_ROWS // 2], new=not found)
         return
     for after, to in ranges(ends.clone, table):
-        ends.brake.wait()
+        ends.throttle.wait()
         span = statements.between(table.key, after, to)
         if not wish.where and is_same(ends, job, span, table.stored):
             continue
@@ -127,7 +127,7 @@ def pairs_of(ends: Ends, job: TableJob, keys: Sequence[Row], *, new: bool = Fals
     table = job.table
     key, some = _key_of(table), statements.one_of(table.key, keys)
     for batch in batches(ends.clone.stream(select(table.name, table.stored, some, table.key))):
-        if new and made_lines.are_numbers(table.key):
+        if new and load_data_lines.are_numbers(table.key):
             # Equal numbers are equal in bytes.
             yield [Pair(key(row), row, None) for row in batch]
         else:
@@ -137,7 +137,7 @@ def pairs_of(ends: Ends, job: TableJob, keys: Sequence[Row], *, new: bool = Fals
 def insert_lacking(ends: Ends, job: TableJob, pairs: Sequence[Pair], tally: CopyTally) -> None:
     """Insert the rows of pairs that production has no row of."""
     for rows in batches(pair.clone for pair in pairs if pair.there is None):
-        ends.brake.wait(_size(rows))
+        ends.throttle.wait(_size(rows))
         _insert(ends, job, rows, tally)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from zbackup.engines.mysql.production import statements
 from zbackup.engines.mysql.production.tables import Column, ServerTable, quoted_name
 from zbackup.engines.mysql.server.connection import Row, RowConnection
-from zbackup.features.copyback.mysql.ends import Ends, on_both
+from zbackup.features.copyback.mysql.copy_sessions import Ends, on_both
 from zbackup.features.copyback.mysql.insert_rows import insert_rows
 from zbackup.features.copyback.mysql.job import TableJob
 from zbackup.features.copyback.mysql.load_rows import Filled, load_rows
@@ -46,7 +46,7 @@ def prove(ends: Ends, job: TableJob, where: str, unproven: Sequence[tuple[Row | 
     limit = f" AND ({where}\n)".encode() if where else b""
     done = 0
     for after, to in (part for span in unproven for part in ranges(ends.clone, table, *span)):
-        ends.brake.wait()
+        ends.throttle.wait()
         span = statements.between(table.key, after, to)
         (there,), (here,) = on_both(
             ends,

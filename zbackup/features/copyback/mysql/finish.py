@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from zbackup.engines.mysql.production import tables
-from zbackup.engines.mysql.production.brake import Brake
 from zbackup.engines.mysql.production.statements import BUSY
 from zbackup.engines.mysql.production.tables import ForeignKey, quoted_name
+from zbackup.engines.mysql.production.throttle import Throttle
 from zbackup.engines.mysql.server.connection import Connection, StatementFailed
 from zbackup.engines.mysql.sql.quoting import identifier
 from zbackup.features.copyback.mysql import definition
@@ -31,17 +31,17 @@ BINLOG_UNSAFE = 1419
 """Triggers are for who has SUPER, unless log_bin_trust_function_creators is on (MySQL manual, there)."""
 
 
-def add_keys(production: Connection, job: TableJob, brake: Brake) -> None:
+def add_keys(production: Connection, job: TableJob, throttle: Throttle) -> None:
     """Build the indexes that a filled table lacks, as far as an earlier run has not.
 
     Where the server has no space to sort all of them at once, one after the other is built, which takes the
     space of the largest. Raise DatabaseError with what to do where that is too much.
     """
     for keys in definition.built_at_once(job.keys):
-        brake.wait()
+        throttle.wait()
         if not _built(production, job, keys):
             for key in keys:
-                brake.wait()
+                throttle.wait()
                 _built(production, job, [key])
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from zbackup.engines.mysql.production import statements
 from zbackup.engines.mysql.production.statements import BUSY
 from zbackup.engines.mysql.server.connection import Row, StatementFailed
-from zbackup.features.copyback.mysql.ends import Ends
+from zbackup.features.copyback.mysql.copy_sessions import Ends
 from zbackup.features.copyback.mysql.job import TableJob
 
 BATCH_BYTES = 1 << 20
@@ -26,7 +26,7 @@ def insert_rows(ends: Ends, job: TableJob, query: bytes, before: int = 0) -> int
             statement = statements.insert(job.work, columns, rows)
             if begun:
                 begun.result()
-            ends.brake.wait(len(statement))
+            ends.throttle.wait(len(statement))
             begun = writer.submit(again, partial(ends.production.write, statement))
             written += len(rows)
             ends.progress.advance(before + written, max(table.rows, before + written), "rows")

@@ -11,11 +11,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from zbackup.engines.mysql.production import statements
-from zbackup.engines.mysql.production.brake import ended_if_silent
+from zbackup.engines.mysql.production.throttle import ended_if_silent
 from zbackup.engines.mysql.server.connection import Row, RowConnection
-from zbackup.features.copyback.mysql import made_lines
+from zbackup.features.copyback.mysql import load_data_lines
 from zbackup.features.copyback.mysql.compare import CopyTally, insert_lacking, pairs_of
-from zbackup.features.copyback.mysql.ends import Ends
+from zbackup.features.copyback.mysql.copy_sessions import Ends
 from zbackup.features.copyback.mysql.job import TableJob
 from zbackup.features.copyback.mysql.load_rows import committed, loaded, made
 
@@ -25,7 +25,7 @@ def load_lacking(ends: Ends, job: TableJob, found: Iterable[list[Row]]) -> CopyT
     was cut short is just started again."""
     # By the first session, keys are compared meanwhile.
     sessions = ends.loaders[1:]
-    most = made_lines.at_a_time(job.table)
+    most = load_data_lines.at_a_time(job.table)
     with ThreadPoolExecutor(max_workers=len(ends.loaders)) as workers:
         loading = LackingLoading(ends, job, workers, deque(sessions or ends.loaders))
         for keys in found:
@@ -59,11 +59,11 @@ class LackingLoading:
     tally: CopyTally = field(default_factory=CopyTally)
 
     def begin(self, keys: list[Row]) -> None:
-        """Load the rows of some keys when a session is free, and the brake lets it."""
+        """Load the rows of some keys when a session is free, and the throttle lets it."""
         rows, lines = made(self.ends, self.job.table, statements.one_of(self.job.table.key, keys))
         if not self.free:
             self._end_first()
-        self.ends.brake.wait(len(lines))
+        self.ends.throttle.wait(len(lines))
         session = self.free.popleft()
         self.loads.append(
             LackingLoad(keys, rows, session, self.workers.submit(_load, session, self.job, rows, lines))
@@ -90,7 +90,7 @@ def _load(session: RowConnection, job: TableJob, rows: int, lines: bytes) -> boo
     if not lines:
         return False
     with ended_if_silent(session):
-        if loaded(session, made_lines.load(job.work, job.table), rows, lines) and committed(session):
+        if loaded(session, load_data_lines.load(job.work, job.table), rows, lines) and committed(session):
             return True
         session.write(b"ROLLBACK")
         return False

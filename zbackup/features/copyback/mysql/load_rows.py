@@ -20,8 +20,8 @@ from zbackup.engines.mysql.production import statements
 from zbackup.engines.mysql.production.statements import BUSY
 from zbackup.engines.mysql.production.tables import ServerTable
 from zbackup.engines.mysql.server.connection import Row, RowConnection, StatementFailed
-from zbackup.features.copyback.mysql import made_lines
-from zbackup.features.copyback.mysql.ends import Ends
+from zbackup.features.copyback.mysql import load_data_lines
+from zbackup.features.copyback.mysql.copy_sessions import Ends
 from zbackup.features.copyback.mysql.insert_rows import insert_rows
 from zbackup.features.copyback.mysql.job import TableJob
 
@@ -41,7 +41,7 @@ class Portion:
 
 def _portions(ends: Ends, table: ServerTable, after: Row | None) -> Iterator[Portion]:
     while True:
-        last = next(iter(ends.clone.read(made_lines.last_of_portion(table, after))), None)
+        last = next(iter(ends.clone.read(load_data_lines.last_of_portion(table, after))), None)
         rows, lines = made(ends, table, statements.between(table.key, after, last))
         yield Portion(after, last, rows, lines)
         if last is None:
@@ -52,12 +52,12 @@ def _portions(ends: Ends, table: ServerTable, after: Row | None) -> Iterator[Por
 def made(ends: Ends, table: ServerTable, condition: bytes) -> tuple[int, bytes]:
     """Return how many rows of the clone's meet the condition, -1 for an unknown number, and their lines; none
     where the server could not make them."""
-    found = ends.clone.read_strictly(made_lines.lines(table, condition))
+    found = ends.clone.read_strictly(load_data_lines.lines(table, condition))
     if not found:
         return -1, b""
     rows, long, lines = found[0]
     # One that is as long as it may be was cut.
-    whole = not int(long or 0) and lines is not None and len(lines) < made_lines.LONGEST
+    whole = not int(long or 0) and lines is not None and len(lines) < load_data_lines.LONGEST
     return int(rows or 0), (lines or b"") + b"\n" if whole else b""
 
 
@@ -131,13 +131,13 @@ class Loading:
     filled: Filled = field(default_factory=Filled)
 
     def begin(self, portion: Portion) -> None:
-        """Load a portion when a session is free, and the brake lets it."""
+        """Load a portion when a session is free, and the throttle lets it."""
         if not self.free:
             self._end_first()
-        if looks := self.ends.brake.may_wait:
+        if looks := self.ends.throttle.may_wait:
             # No transaction stays open meanwhile.
             self.end()
-        self.ends.brake.wait(len(portion.lines), looks=looks)
+        self.ends.throttle.wait(len(portion.lines), looks=looks)
         session = self.free.popleft()
         self.loads.append(Load(portion, session, self.workers.submit(_load, session, self.job, portion)))
 
@@ -198,16 +198,16 @@ def committed(session: RowConnection) -> bool:
 
 def _load(session: RowConnection, job: TableJob, portion: Portion) -> Taken:
     """Load a portion's lines in a transaction that stays open, and prove them."""
-    if not loaded(session, made_lines.load(job.work, job.table), portion.rows, portion.lines):
+    if not loaded(session, load_data_lines.load(job.work, job.table), portion.rows, portion.lines):
         return "no"
-    asked = made_lines.proof(
+    asked = load_data_lines.proof(
         job.work, job.table, statements.between(job.table.key, portion.after, portion.to)
     )
     try:
         found = session.read_strictly(asked)
     except StatementFailed:
         return "no"
-    return "proven" if found and made_lines.proves(found[0], portion.rows, portion.lines) else "taken"
+    return "proven" if found and load_data_lines.proves(found[0], portion.rows, portion.lines) else "taken"
 
 
 def loaded(session: RowConnection, statement: bytes, rows: int, lines: bytes) -> bool:

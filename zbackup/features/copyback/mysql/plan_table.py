@@ -9,7 +9,7 @@ from zbackup.engines.mysql.production.statements import loses_types
 from zbackup.engines.mysql.production.tables import ForeignKey, ServerTable, quoted_name
 from zbackup.engines.mysql.sql.quoting import identifier
 from zbackup.features.copyback.copying import Action, CopyStep, CopyWish
-from zbackup.features.copyback.mysql import made_lines
+from zbackup.features.copyback.mysql import load_data_lines
 from zbackup.features.copyback.mysql.attached import require_unattached
 from zbackup.features.copyback.mysql.creation import Creation, read_creation
 from zbackup.features.copyback.mysql.definition import (
@@ -54,9 +54,9 @@ def plan_rows(
         )
     lines = (
         not (wish.changed or wish.where or fired)
-        and made_lines.are_possible(table)
-        and made_lines.are_possible(there)
-        and made_lines.loads(sides.production)
+        and load_data_lines.are_possible(table)
+        and load_data_lines.are_possible(there)
+        and load_data_lines.loads(sides.production)
     )
     notes = (f"triggers run for each row: {', '.join(fired)}",) if fired else ()
     step = CopyStep(
@@ -75,7 +75,7 @@ def _shown_rows(wish: CopyWish, table: ServerTable, into: TableName, *, lines: b
     if wish.missing:
         names = ", ".join(identifier(c.name) for c in table.stored)
         insert = f"INSERT INTO {quoted_name(into)} ({names}) VALUES ..."
-        how = made_lines.load(into, table).decode() if lines else insert
+        how = load_data_lines.load(into, table).decode() if lines else insert
         yield f"{how};  -- rows whose key production lacks"
     if wish.changed:
         where = " AND ".join(f"{identifier(c.name)} = ..." for c in table.key)
@@ -216,7 +216,9 @@ def _whole(
         create=shape.create(work),
         definition=definition,
         keys=tuple(keys),
-        as_lines=not wish.where and made_lines.are_possible(table) and made_lines.loads(sides.production),
+        as_lines=not wish.where
+        and load_data_lines.are_possible(table)
+        and load_data_lines.loads(sides.production),
         foreign=foreign,
         foreign_rest=rests,
         triggers=triggers,
@@ -304,7 +306,7 @@ def _shown(job: TableJob) -> list[str]:
     shown = [] if job.step.resumed else [job.create + ";"]
     rows = f"INSERT INTO {quoted_name(job.work)} ({names}) VALUES ..."
     if job.as_lines:
-        rows = made_lines.load(job.work, job.table).decode()
+        rows = load_data_lines.load(job.work, job.table).decode()
     shown.append(f"{rows};  -- about {job.table.rows} rows, in transactions of about 1 MiB")
     shown += [add_keys(job.work, keys) + ";" for keys in built_at_once(job.keys)]
     shown += [sql + ";" for sql in (*job.foreign_sql, *(made.shown for made in job.triggers))]

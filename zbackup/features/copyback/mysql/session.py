@@ -12,9 +12,9 @@ from zbackup.engines.mysql.production.account import (
     require_privileges,
     sees_all,
 )
-from zbackup.engines.mysql.production.brake import PATIENCE
 from zbackup.engines.mysql.production.statements import SETTINGS
 from zbackup.engines.mysql.production.tables import ServerTable, quoted_name
+from zbackup.engines.mysql.production.throttle import PATIENCE
 from zbackup.engines.mysql.server.connection import (
     Connection,
     LoginRefused,
@@ -25,18 +25,18 @@ from zbackup.engines.mysql.server.connection import (
 )
 from zbackup.engines.mysql.sql.quoting import identifier
 from zbackup.features.copyback.copying import CopiedTable, CopyPlan, CopyStep, CopyWish, Difference
-from zbackup.features.copyback.mysql import encryption, made_lines
+from zbackup.features.copyback.mysql import encryption, load_data_lines
 from zbackup.features.copyback.mysql.compare import CopyTally, difference, put_back
+from zbackup.features.copyback.mysql.copy_sessions import Ends, sessions, when_allowed
 from zbackup.features.copyback.mysql.creation import create
 from zbackup.features.copyback.mysql.definition import schema_named
-from zbackup.features.copyback.mysql.ends import Ends, sessions, when_allowed
 from zbackup.features.copyback.mysql.fill import fill, prove
 from zbackup.features.copyback.mysql.finish import add_extras, add_keys, exchange, release, release_statements
 from zbackup.features.copyback.mysql.job import TableJob, in_turn, parents_first, shortened
-from zbackup.features.copyback.mysql.lacking import MOST_REMEMBERED, LackingNumbers, lacking
 from zbackup.features.copyback.mysql.load_lacking import load_lacking
 from zbackup.features.copyback.mysql.load_rows import Filled
 from zbackup.features.copyback.mysql.marker import find_marker, marker_named, remove_marker, set_marker
+from zbackup.features.copyback.mysql.missing_keys import MOST_REMEMBERED, LackingNumbers, lacking
 from zbackup.features.copyback.mysql.plan_table import plan_table, together
 from zbackup.features.copyback.mysql.same_definition import require_shape, require_whole
 from zbackup.features.copyback.mysql.sides import Sides
@@ -156,7 +156,7 @@ class MysqlCopier:
     def require_account(self, schemas: Sequence[str] = ()) -> str:
         with connect(self.account.login) as connection:
             where = require_privileges(connection, schemas)
-            how = "LOAD DATA" if made_lines.loads(connection) else f"INSERT ({made_lines.FASTER})"
+            how = "LOAD DATA" if load_data_lines.loads(connection) else f"INSERT ({load_data_lines.FASTER})"
         return f"{self.account.login.user} may copy into {where}, by {how}"
 
     def admits(self, entrance: Entrance, wish: CopyWish) -> Entrance | None:
@@ -191,9 +191,9 @@ class MysqlCopier:
                 connection.execute(PATIENCE)
                 connection.execute(SETTINGS)
             for connection in (rows_of_clone, *loaders):
-                connection.execute(made_lines.SETTING)
+                connection.execute(load_data_lines.SETTING)
                 if not wish.where:  # it is the user's text, and means what it says in any session
-                    connection.execute(made_lines.AS_BYTES)
+                    connection.execute(load_data_lines.AS_BYTES)
             rows_of_clone.execute(ONE_VIEW_FOR_ALL)
             watch = None
             if wish.replace:
@@ -213,7 +213,7 @@ class MysqlCopier:
                 clone=rows_of_clone,
                 production=rows_of_production,
                 loaders=loaders,
-                brake=self.account.brake(production, progress),
+                throttle=self.account.throttle(production, progress),
                 progress=progress,
             )
             try:
@@ -329,7 +329,7 @@ class MysqlCopy:
         there = tables.read_table(self.sides.production, job.work) if step.resumed else None
         all_there = bool(there and there.triggers)
         filled = Filled(0, [(None, None)]) if all_there else fill(self.ends, job, self.wish.where)
-        add_keys(self.sides.production, job, self.ends.brake)
+        add_keys(self.sides.production, job, self.ends.throttle)
         self.progress.phase("proving", str(step.source))
         try:
             prove(self.ends, job, self.wish.where, filled.unproven)

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from zbackup.engines.mysql.production.brake import Brake, ended_if_silent
 from zbackup.engines.mysql.production.statements import BUSY, NOT_TAKEN
 from zbackup.engines.mysql.production.tables import ServerTable
+from zbackup.engines.mysql.production.throttle import Throttle, ended_if_silent
 from zbackup.engines.mysql.server.connection import (
     Connection,
     ConnectionLost,
@@ -233,7 +233,7 @@ class PutBack:
     referring: ReferringRows
     firing: frozenset[TableName]
     packet: int
-    brake: Brake
+    throttle: Throttle
     progress: Progress
     schema: str = ""
     _count: _Count = field(default_factory=_Count)
@@ -247,7 +247,7 @@ class PutBack:
         while left:
             refused: list[tuple[RowStep, str]] = []
             for portion in portions(left):
-                self.brake.wait()
+                self.throttle.wait()
                 refused += self._again(portion, tallies)
                 done += len(portion)
                 self.progress.advance(min(done, len(steps)), len(steps), "rows")

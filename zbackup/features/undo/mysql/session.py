@@ -11,9 +11,9 @@ from zbackup.engines.mysql.binlog.table_map import TableMap
 from zbackup.engines.mysql.binlog.transaction_events import Event, transaction_events
 from zbackup.engines.mysql.production import statements, tables
 from zbackup.engines.mysql.production.account import ProductionAccount, clone_options
-from zbackup.engines.mysql.production.brake import PATIENCE, Brake
 from zbackup.engines.mysql.production.statements import SETTINGS
 from zbackup.engines.mysql.production.tables import quoted_name
+from zbackup.engines.mysql.production.throttle import PATIENCE, Throttle
 from zbackup.engines.mysql.recovery.replay_bounds import paths_of
 from zbackup.engines.mysql.server.connection import (
     Connection,
@@ -271,7 +271,7 @@ class MysqlUndoer:
                 rows=rows,
                 watch=watch,
                 clone=clone,
-                brake=self.account.brake(production, progress),
+                throttle=self.account.throttle(production, progress),
                 progress=progress,
             )
 
@@ -305,7 +305,7 @@ class MysqlUndo:
     rows: RowConnection
     watch: Connection
     clone: CloneSessions | None
-    brake: Brake
+    throttle: Throttle
     progress: Progress
     _targets: dict[TableName, Target] = field(default_factory=dict)
     _steps: list[RowStep] = field(default_factory=list)
@@ -362,7 +362,7 @@ class MysqlUndo:
             referring=self._referring(),
             firing=self._firing,
             packet=self._packet,
-            brake=self.brake,
+            throttle=self.throttle,
             progress=self.progress,
         )
         left = {id(step): why for step in self._steps if (why := self._left.get(self._row(step)))}

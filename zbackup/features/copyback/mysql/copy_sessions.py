@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from zbackup.engines.mysql.options import ConnectOptions
-from zbackup.engines.mysql.production.brake import Brake
+from zbackup.engines.mysql.production.throttle import Throttle
 from zbackup.engines.mysql.server.connection import (
     Connection,
     Row,
@@ -41,7 +41,7 @@ class Ends:
     clone: RowConnection
     production: RowConnection
     loaders: tuple[RowConnection, ...]
-    brake: Brake
+    throttle: Throttle
     progress: Progress
 
 

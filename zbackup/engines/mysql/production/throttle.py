@@ -44,7 +44,7 @@ ANSWER_LIMIT_S = 20.0
 
 
 @dataclass(slots=True)
-class Brake:
+class Throttle:
     """Asked before each transaction of a copy: it waits while one of the `rules` is broken. `replicas` are
     those whose lag counts. `sleep` and `now` are the clock's."""
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from zbackup.engines.mysql.production import statements
 from zbackup.engines.mysql.production.tables import Column, quoted_name
 from zbackup.engines.mysql.server.connection import Row
-from zbackup.features.copyback.mysql import made_lines
-from zbackup.features.copyback.mysql.ends import Ends, on_both
+from zbackup.features.copyback.mysql import load_data_lines
+from zbackup.features.copyback.mysql.copy_sessions import Ends, on_both
 from zbackup.features.copyback.mysql.fill import ranges
 from zbackup.features.copyback.mysql.insert_rows import BATCH_ROWS
 from zbackup.features.copyback.mysql.job import TableJob
@@ -54,9 +54,9 @@ def lacking(ends: Ends, job: TableJob, where: str) -> Iterator[list[Row]]:
     limit = f" AND ({where}\n)".encode() if where else b""
     key = job.table.key
     for after, to in ranges(ends.clone, job.table):
-        ends.brake.wait()
+        ends.throttle.wait()
         span = statements.between(key, after, to)
-        if made_lines.are_numbers(key):
+        if load_data_lines.are_numbers(key):
             # To list numbers takes a server a fraction of what their hashes take.
             found = _numbers(ends, job, span + limit, span)
         elif not limit and is_same(ends, job, span, key):
@@ -76,9 +76,9 @@ def is_same(ends: Ends, job: TableJob, span: bytes, columns: Sequence[Column]) -
 
 def _numbers(ends: Ends, job: TableJob, wanted: bytes, span: bytes) -> list[Row]:
     column = job.table.key[0]
-    in_clone = made_lines.numbers(job.table.name, column, wanted)
-    (found,), (other,) = on_both(ends, in_clone, made_lines.numbers(job.work, column, span))
-    there, here = made_lines.split(found), made_lines.split(other)
+    in_clone = load_data_lines.numbers(job.table.name, column, wanted)
+    (found,), (other,) = on_both(ends, in_clone, load_data_lines.numbers(job.work, column, span))
+    there, here = load_data_lines.split(found), load_data_lines.split(other)
     if there is None or here is None:
         return _keys(ends, job, wanted, span)
     lacked = [] if found == other else set(there).difference(here)
@@ -93,13 +93,13 @@ def _by_value(number: bytes) -> tuple[int, bytes]:
 def _keys(ends: Ends, job: TableJob, wanted: bytes, span: bytes) -> list[Row]:
     """Read the keys that the clone has of what is wanted, and production of the range, or of these alone."""
     table = job.table
-    limit = f" LIMIT {made_lines.MOST_KEYS}".encode()
+    limit = f" LIMIT {load_data_lines.MOST_KEYS}".encode()
     there, here = on_both(
         ends,
         select(table.name, table.key, wanted, table.key),
         select(job.work, table.key, span, end=limit),
     )
-    if len(here) == made_lines.MOST_KEYS:
+    if len(here) == load_data_lines.MOST_KEYS:
         here = []
         for start in range(0, len(there), BATCH_ROWS // 2):
             some = statements.one_of(table.key, there[start : start + BATCH_ROWS // 2])
