@@ -109,8 +109,9 @@ $(VENV)/.containers: $(VENV)/.done requirements-containers.lock
 bench: setup lab ## measured side by side with what would be run instead, into docs/reference/benchmarks.md: BENCH="disaster --server mysql-9.7 --gib 3"
 	$(BIN)/python -m bench $(BENCH)
 
-docs: setup ## the reference pages that are made from the code
+docs: setup ## the reference pages and the picture of the house, from the code
 	$(BIN)/python docs/reference/generate.py
+	$(BIN)/python docs/images/house.py
 
 lock: ## renew the locks from pyproject.toml (needs uv)
 	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \

@@ -362,27 +362,27 @@ class TestNotLogged:
 
     def test_a_table_is_named_in_a_warning_and_other_columns_are_refused(self, house: House) -> None:
         server = house.server
-        server.sql("CREATE TABLE shop.plain (id INT PRIMARY KEY, x INT) ENGINE=InnoDB")
+        server.sql("CREATE TABLE shop.ordinary (id INT PRIMARY KEY, x INT) ENGINE=InnoDB")
         house.snapshot()
-        server.sql("INSERT INTO shop.plain VALUES (1, 1)")
+        server.sql("INSERT INTO shop.ordinary VALUES (1, 1)")
         before = _end_of_log(house)
         with server.connect() as connection, connection.cursor() as cursor:
             cursor.execute("SET SESSION sql_log_bin = 0")
             cursor.execute("CREATE TABLE shop.local (id INT) ENGINE=InnoDB")
-            cursor.execute("ALTER TABLE shop.plain MODIFY x BIGINT")
-        server.sql("INSERT INTO shop.plain VALUES (2, 2)")
+            cursor.execute("ALTER TABLE shop.ordinary MODIFY x BIGINT")
+        server.sql("INSERT INTO shop.ordinary VALUES (2, 2)")
         behind = _end_of_log(house)
-        server.sql("INSERT INTO shop.plain VALUES (3, 3)")
+        server.sql("INSERT INTO shop.ordinary VALUES (3, 3)")
         house.snapshot()
         shown = house.zb(*_restoring("{}:{}".format(*before), "between"))
         report = json.loads(shown.out)["data"]
         assert shown.rc == 19 and "created: shop.local, which " in report["other_tables"], str(shown)
         with house.clone(report) as clone, clone.cursor() as cursor:
-            cursor.execute("SELECT * FROM shop.plain")
+            cursor.execute("SELECT * FROM shop.ordinary")
             assert list(cursor.fetchall()) == [(1, 1)]
         house.destroy("between")
         said = house.zb(*_restoring("{}:{}".format(*behind), "never"), "-q").refused(9)
-        assert "shop.plain has column 2 as bigint in" in said and "and had it as int before" in said
+        assert "shop.ordinary has column 2 as bigint in" in said and "and had it as int before" in said
 
 
 def _restoring(name: str, clone: str, *words: str) -> tuple[str, ...]:

@@ -38,6 +38,8 @@ GIVEN = {
 """What an administrator has written as SQL: --where of copies, and the script that masks."""
 DOOR = MYSQL + "server/connection.py"
 """It hands on what others give it."""
+POSITIONS = "zbackup/model/log.py"
+"""Whose offsets are numbers."""
 FILES = frozenset(("file", "note", "sink", "source", "self._sink", "of_mongodb"))
 """What else has methods of these names."""
 _STATEMENT = re.compile(
@@ -47,7 +49,9 @@ _STATEMENT = re.compile(
 
 
 def program() -> Program:
-    mysql = {file: tree for file, tree in sources().items() if file.startswith(MYSQL) or _talks(tree)}
+    mysql = {
+        file: tree for file, tree in sources().items() if file.startswith((MYSQL, POSITIONS)) or _talks(tree)
+    }
     return Program(mysql, QUOTING, GIVEN)
 
 

@@ -3,5 +3,5 @@
 Each setting is declared here, once, with its default and its description, which is the reference. Nobody else
 reads the file; who works by a setting takes the table.
 
-Read first: settings; then load and problems.
+Read first: settings; then load.
 """

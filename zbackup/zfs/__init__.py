@@ -1,6 +1,6 @@
 """ZFS as argument lists, and what it answers as types: datasets, snapshots, holds, streams, errors.
 
-No decision is made in here. gate_facts is what the gate asks.
+No decision is made in here.
 
 Read first: datasets; then streams and errors (standard error as types).
 """

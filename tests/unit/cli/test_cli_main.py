@@ -146,7 +146,7 @@ def test_a_relative_moment_is_not_taken_for_an_option(capsys: pytest.CaptureFixt
     [
         ("--config /etc/x --json -q clone list", "clone"),
         ("--config=/etc/x --log-format json list", "list"),
-        ("--help clone", None),
+        ("--help clone", "--help"),
         ("--config", None),
         ("", None),
     ],

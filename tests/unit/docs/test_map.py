@@ -1,6 +1,8 @@
 """The map of the code leads somewhere: every file and directory that it names is there."""
 
+import ast
 import re
+from pathlib import Path
 
 import pytest
 
@@ -26,7 +28,7 @@ NEWCOMERS = (
 
 def rows() -> list[str]:
     text = PAGE.read_text()
-    table = text[text.index("### Where to look") : text.index("### Tests")]
+    table = text[text.index("## Where to look") : text.index("### Tests")]
     return [line for line in table.splitlines() if line.startswith("| ")][1:]
 
 
@@ -54,3 +56,30 @@ def test_what_is_nowhere_is_seen() -> None:
 @pytest.mark.parametrize(("words", "file"), NEWCOMERS)
 def test_the_first_look_is_at_the_file(words: str, file: str) -> None:
     assert [file in row for row in rows() if words in row.partition(" | ")[0]] == [True]
+
+
+ROOMS = sorted((PROJECT / "zbackup").rglob("__init__.py"))
+
+
+def read_first(docstring: str) -> list[str]:
+    """The modules that the docstring of a package tells to read first: words that stand alone in the list."""
+    _, _, text = docstring.partition("Read first: ")
+    words = re.split(
+        r"; then |[;,:.]\s|\.$| and |\s+then ", re.sub(r"\s+", " ", re.sub(r"\([^)]*\)", "", text))
+    )
+    return [word.strip() for word in words if re.fullmatch(r"[a-z0-9_.]+", word.strip())]
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda path: str(path.parent.relative_to(PROJECT)))
+def test_what_a_room_tells_to_read_first_is_there(room: Path) -> None:
+    found = read_first(ast.get_docstring(ast.parse(room.read_text())) or "")
+    there = {name: room.parent / name.replace(".", "/") for name in found}
+    assert [
+        n for n, path in there.items() if not path.is_dir() and not path.with_suffix(".py").exists()
+    ] == []
+
+
+def test_the_list_of_what_to_read_first_is_read() -> None:
+    told = "Look.\n\nRead first: lock, which says who; then wait_limit (how long) and gone.\n"
+    assert read_first(told) == ["lock", "wait_limit", "gone"]
+    assert sum(len(read_first(ast.get_docstring(ast.parse(r.read_text())) or "")) for r in ROOMS) > 80

@@ -11,8 +11,7 @@ from tests.unit.docs.pages import PROJECT
 PAGES = [
     *(page for page in sorted(PROJECT.glob("*.md")) if page.name != "CHANGELOG.md"),
     PROJECT / "Makefile",
-    # Results of the past name the modules of their day.
-    *(page for page in sorted((PROJECT / "docs").rglob("*.md")) if page.name != "slow-tests.md"),
+    *sorted((PROJECT / "docs").rglob("*.md")),
     *sorted((PROJECT / "contrib").rglob("*.md")),
 ]
 CODE = ("tests", "bench", "zbackup", "packaging", "contrib", "docs")

@@ -1,8 +1,8 @@
 """MongoDB. engine is the front door.
 
 Rooms: server (a running mongod), lock (fsyncLock, released whatever happens), oplog (what it says), clone (a
-mongod on a clone's files), recovery (replay to a target), archive (the oplog while it is written), copy
-(collections back into production), undo (of one transaction).
+mongod on a clone's files), recovery (replay to a target), archive (the oplog while it is written),
+production (what copy and undo write to).
 
 Read first: engine; then lock.lock or recovery.recover.
 """

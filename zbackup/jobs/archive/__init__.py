@@ -3,5 +3,5 @@
 A round looks, compares with what is there, plans (plan.archive) and appends; keep_up does that again and
 again, state remembers how it went.
 
-Read first: archive; then append, writer and keep_up.
+Read first: archive; then keep_up.
 """

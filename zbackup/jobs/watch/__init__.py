@@ -1,4 +1,4 @@
-"""Look, and say: check, status, window, a fleet, a receiving host.
+"""Look and report: check, status, window, a receiving host.
 
 Nothing in here changes a database. What the facts mean is judged in plan.health.
 

@@ -40,15 +40,15 @@ def by_tier(scene: Scene) -> Iterator[Claim]:
     timed = [(b, b.record.taken.astimezone(scene.zone)) for b in scene.timed]
     for tier in scene.policy.tiers:
         edge = edge_of(tier, scene.now, scene.zone)
-        before: int | None = None
+        seen = set[int]()  # where a clock was wrong, times are out of order
         for backup, local in timed:
             if edge is not None and backup.record.taken < edge:
                 continue
             number = period(tier.step, local)
-            if number != before:
+            if number not in seen:
+                seen.add(number)
                 name = label(tier.step, begins(tier.step, local), scene.zone)
                 yield backup, Reason(tier.name, name, tier=tier, until=_end(tier, local, scene.zone))
-            before = number
 
 
 def edge_of(tier: Tier, now: datetime, zone: ZoneInfo) -> datetime | None:

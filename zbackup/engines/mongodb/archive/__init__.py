@@ -2,5 +2,5 @@
 
 The server is asked for what a majority of its set has; its entries become files, byte for byte.
 
-Read first: follow; then files.
+Read first: follow.
 """

@@ -2,5 +2,5 @@
 
 Files with the bytes that the log would have without encryption, on a dataset of the instance.
 
-Read first: plain_log; then sent_log (a session with the server) and snapshots (what it means for a backup).
+Read first: plain_log; then snapshots (what it means for a backup).
 """
