@@ -9,9 +9,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 from zbackup.model.bounds import LATEST
 from zbackup.model.errors import UsageError
 
-_RELATIVE = re.compile(r"-((?:[0-9]+[dhms])+)")
+# Python makes no number of more than 4300 digits.
+_RELATIVE = re.compile(r"-((?:[0-9]{1,18}[dhms])+)")
 _RELATIVE_PART = re.compile(r"([0-9]+)([dhms])")
-_AGO = re.compile(r"((?:[0-9]+ ?[a-z]+ )+)ago")
+_AGO = re.compile(r"((?:[0-9]{1,18} ?[a-z]+ )+)ago")
 _AGO_PART = re.compile(r"([0-9]+) ?([a-z]+)")
 _WORDS = {
     word: letter
@@ -38,6 +39,7 @@ _ABSOLUTE = re.compile(
 )
 # Beside the zones in the same directory: the same once more, and with leap seconds (tzfile(5)).
 _NO_ZONES = ("posix", "posixrules", "right")
+_LONGEST_ZONE = 255  # what is looked up as a path of thousands of parts ends in a RecursionError
 _DATE_ONLY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|today|yesterday")
 
 FORMS = (
@@ -177,7 +179,7 @@ def zone_named(text: str) -> ZoneInfo | None:
 
     Its lists of all names are not asked: reading them takes as long as a small command does.
     """
-    if text.partition("/")[0] in _NO_ZONES:
+    if len(text) > _LONGEST_ZONE or text.partition("/")[0] in _NO_ZONES:
         return None
     try:
         return ZoneInfo(text)

@@ -5,6 +5,7 @@ that a `target` (RestoreTarget), which every job and plan is given. An engine is
 it finds in its log: there it is a position.
 """
 
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +18,9 @@ from zbackup.model.transaction_name import TransactionName, parse_named
 
 LATEST: Final = "latest"
 """The word that asks for all there is: at a destination what arrived, here what is in the server's log."""
+
+# One that was typed without its zeros is a GTID of MariaDB's, too.
+_DAY: Final = re.compile(r"(?:19|20)[0-9]{2}-[0-9]{1,2}-[0-9]{1,2}")
 
 TARGET_FORMS: Final = (
     f'a moment ({FORMS}), "{LATEST}", a GTID, FILE:POSITION, SECONDS,INC (MongoDB), backup:NAME, '
@@ -58,12 +62,14 @@ def parse_target(text: str) -> NamedTarget:
     if colon and (named := _prefixed(prefix, name.strip())):
         return named
     named_transaction = _transaction(cleaned)
-    if is_moment(cleaned):
-        if named_transaction and str(named_transaction) == cleaned:
-            raise UsageError(
-                f'"{text}" is a day and a GTID: write "{cleaned} 00:00" for the day\'s first moment, or '
-                f"--before {cleaned} for the GTID"
-            )
+    moment = is_moment(cleaned)
+    if named_transaction and (str(named_transaction) == cleaned if moment else _DAY.fullmatch(cleaned)):
+        day = "-".join(part.zfill(2) for part in cleaned.split("-"))
+        raise UsageError(
+            f'"{text}" is a day and a GTID: write "{day} 00:00" for the day\'s first moment, or '
+            f"--before {cleaned} for the GTID"
+        )
+    if moment:
         return text
     if named_transaction is None:
         raise UsageError(f'"{text}" is not a moment or another target: write {TARGET_FORMS}')

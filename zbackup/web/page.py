@@ -105,5 +105,8 @@ def _data_of(found: OverviewInstance, named: NamedBackup) -> datetime:
     those = [b for b in found.backups if (b.name if named.by == "backup" else b.label) == named.name]
     if not those:
         raise NotFound("There is no such backup.")
-    newest = max(those, key=lambda backup: backup.taken)
+    newest = those[-1]  # in the order in which they were taken, which a clock need not tell
+    if newest.kind != "base":
+        # As on the command line: an older one of this label is not what was asked for.
+        raise Refused(f"Nothing is restored from {newest.name}: see the list of backups.")
     return newest.as_of or newest.taken

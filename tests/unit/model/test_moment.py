@@ -238,3 +238,13 @@ def test_so_is_the_end_of_a_lease(seconds: float) -> None:
     with pytest.raises(UsageError, match="too far away"):
         end_after(NOW, seconds)
     assert end_after(NOW, 60.0) == NOW + timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["-" + "1" * 5000 + "d", "1" * 5000 + " hours ago", "10:02 Africa" + "/a" * 3000, "+" + "1" * 5000 + "d"],
+)
+def test_a_moment_of_any_length_is_refused_as_what_it_is(text: str) -> None:
+    for parse in (parse_moment, parse_time_to_come):
+        with pytest.raises(UsageError):
+            parse(text, BERLIN, NOW)

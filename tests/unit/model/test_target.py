@@ -117,6 +117,13 @@ def test_a_day_that_is_a_gtid_too_is_asked_about(text: str) -> None:
         parse_target(text)
 
 
+@pytest.mark.parametrize("text", ["2024-5-1", "2024-05-1", "2024-5-01"])
+def test_a_day_without_its_zeros_is_taken_for_no_gtid(text: str) -> None:
+    with pytest.raises(UsageError, match=f'"2024-05-01 00:00" for the day.* --before {text} for the GTID'):
+        parse_target(text)
+    assert named_target({"--before": text}) == Gtid("mariadb", "2024-5", 1)
+
+
 @pytest.mark.parametrize("text", ["2024-05-01", "today"])
 def test_a_day_alone_is_told_its_first_moment(text: str) -> None:
     with pytest.raises(UsageError, match="its first moment is"):

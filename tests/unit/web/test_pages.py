@@ -32,6 +32,15 @@ def test_a_page_takes_a_backup_for_the_moment_that_its_data_is_of() -> None:
     assert "zbackup restore shop --to before-drop:shop.orders" in other
 
 
+def test_a_page_takes_no_older_backup_for_one_that_cannot_be_opened() -> None:
+    older, newest = (replace(each, label="deploy") for each in shop().backups[-2:])
+    path = "/instance/shop/moment?at=label:deploy"
+    for kind, status in (("base", 200), ("unsound", 400), ("log", 400)):
+        there = (older, replace(newest, kind=kind))
+        text = page(path, Told(host(replace(shop(), backups=there))), status=status)
+        assert status == 200 or f"Nothing is restored from {newest.name}" in text
+
+
 def test_the_overview_answers_what_is_asked_at_night() -> None:
     text = page("/")
     assert text.index(">wiki<") < text.index(">shop<")  # the worst first
