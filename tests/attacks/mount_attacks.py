@@ -29,6 +29,7 @@ class Scene:
 
     def __init__(self, house: Zbackup, service: dict[str, Any], change: Callable[[], object]) -> None:
         self.house = house
+        house.patience = 600.0  # the attacker takes most of the CPU
         self.data, self.log = house.pool.data.mountpoint, house.pool.log.mountpoint
         os.chown(self.data, SERVER_UID, SERVER_UID)
         self.config = house.configure("service", service=service)

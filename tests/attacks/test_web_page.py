@@ -21,7 +21,7 @@ from zbackup.proc.helper_socket import ask
 from zbackup.web.server import LOGIN_SOCKET, Listening, serve
 
 NOWHERE = Path("/nowhere")
-ANSWER_S = 3.0
+ANSWER_S = 10.0
 PAGE, OTHER = 65533, 65534
 SILENT, HEAD, BODY = b"", b"GET /login HTTP/1.1\r\n", b"POST /login HTTP/1.1\r\nContent-Length: 4000\r\n"
 

@@ -14,7 +14,11 @@ from tempfile import TemporaryDirectory
 import pytest
 from pydantic import TypeAdapter
 from selenium import webdriver
-from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
+from selenium.common.exceptions import (
+    NoSuchElementException,
+    StaleElementReferenceException,
+    WebDriverException,
+)
 from selenium.webdriver.support.wait import WebDriverWait
 
 from tests.lab import apt, host_packages
@@ -128,7 +132,16 @@ def _wait(site: Site, port: int) -> None:
 
 def until(browser: Browser, condition: Callable[[], object]) -> None:
     """Wait until that is so. A click that leads to another page returns before that page is there."""
-    WebDriverWait(browser, LIMIT_S, ignored_exceptions=PASSING).until(lambda _: condition())
+
+    def looked(_: Browser) -> object:
+        try:
+            return condition()
+        except WebDriverException as wrong:
+            if "does not belong to the document" in str(wrong):  # chromedriver's word for the page before
+                return None
+            raise
+
+    WebDriverWait(browser, LIMIT_S, ignored_exceptions=PASSING).until(looked)
 
 
 def text(browser: Browser) -> str:

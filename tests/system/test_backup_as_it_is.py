@@ -121,7 +121,7 @@ class TestAsItIs:
         name = shop.names[0]
         for more in (("--to", "now"), ("--before", "binlog.000001:4"), ("--to-timestamp", "1,1"), ()):
             words = ("--to-backup", name, *more) if more else ()
-            assert "by one --to TARGET: a moment" in shop.zb("restore", *words).refused(2)
+            assert "with --to TARGET: a moment" in shop.zb("restore", *words).refused(2)
         assert "leave out --base" in shop.zb("restore", "--to-backup", name, "--base", name).refused(2)
         assert "no backup nosuch" in shop.zb("restore", "--to-backup", "nosuch").refused(4)
         said = shop.zb("restore", "--to-backup", "nosuch", "--from", "vault").refused(4)

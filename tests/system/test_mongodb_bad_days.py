@@ -76,7 +76,7 @@ def killed_amidst(house: MongoHouse, name: str, place: Timestamp, *words: str) -
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        (("--to", "now", "--to-timestamp", "1,1"), 2, "by one of --to MOMENT, --to-backup NAME"),
+        (("--to", "now", "--to-timestamp", "1,1"), 2, "with --to TARGET"),
         (("--to-timestamp", "yesterday"), 2, '"yesterday" is not SECONDS,INCREMENT'),
         (("--to", "now", "--as-replica-set", "rescue"), 2, "--as-replica-set needs --port"),
         (("--to-timestamp", "4000000000,1"), 5, "that moment is in the future"),

@@ -66,7 +66,7 @@ def named_target(
     if skips and not named:
         named = ["now"]
     if len(named) != 1:
-        raise UsageError(f"say where to restore to, by one --to TARGET: {TARGET_FORMS}")
+        raise UsageError(f"say once where to restore to, with --to TARGET: {TARGET_FORMS}")
     target = named[0]
     if skips:
         _require_skippable(target, origin)

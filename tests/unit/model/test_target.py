@@ -140,7 +140,7 @@ def test_a_day_alone_is_told_its_first_moment(text: str) -> None:
     ],
 )
 def test_exactly_one_target_is_named(options: dict[str, str | None]) -> None:
-    with pytest.raises(UsageError, match=r"^say where to restore to, by one --to TARGET: a moment"):
+    with pytest.raises(UsageError, match=r"^say once where to restore to, with --to TARGET: a moment"):
         named_target(options)
 
 
