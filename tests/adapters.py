@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields, replace
 from typing import Any, cast
 
-from zbackup.engines.base import Adapters, Engine, LogFollower, LogReader, Recovery
+from zbackup.engines.base import Adapters, Engine, LogReader, Recovery
 from zbackup.engines.log_search import FileSearch, ServerSearch
 from zbackup.jobs.context import Context
 
@@ -14,7 +14,7 @@ class GivenAdapters:
     recovery: Recovery
     log_reader: LogReader
     log_search: FileSearch | ServerSearch
-    follower: LogFollower | None = None
+    follower: Any = None
 
 
 def changed(ctx: Context, **changes: Any) -> Context:

@@ -129,7 +129,7 @@ _USUAL = {"instance": {"shop": {"engine": "mysql", "datasets": ["tank/mysql"]}}}
 
 
 def _only(above: Mapping[str, Any]) -> str:
-    return next(iter(above.get("instance", _USUAL["instance"])))
+    return str(next(iter(above.get("instance", _USUAL["instance"]))))
 
 
 def _merged(above: Any, below: Any) -> Any:
