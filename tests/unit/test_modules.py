@@ -64,3 +64,13 @@ def _of_both_engines(files: list[str]) -> bool:
         "mongodb",
         "mysql",
     ]
+
+
+def test_no_module_imports_itself() -> None:
+    found = [
+        f"{name}:{node.lineno}"
+        for name, tree in sources().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == name.removesuffix(".py").replace("/", ".")
+    ]
+    assert found == []

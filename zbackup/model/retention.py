@@ -1,6 +1,6 @@
 """Words for how long backups are kept."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
@@ -83,8 +83,8 @@ class Reason:
 
     rule: str
     about: str = ""
-    tier: Tier | None = None
-    until: datetime | None = None
+    tier: Tier | None = field(default=None, compare=False)
+    until: datetime | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return f"{self.rule} {self.about}" if self.about else self.rule

@@ -105,3 +105,12 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
     look = "import sys; from zbackup.cli import main; main.build('--help'); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
     assert done.stdout.count("zbackup.") < 40
+
+
+def test_a_gate_begins_with_neither_programs_nor_archives() -> None:
+    """Every command of another host waits for what is imported here."""
+    look = (
+        "import sys; from zbackup.cli import at_the_gate; import zbackup.jobs.ship.gate; print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert not {"zbackup.proc.run", "zbackup.proc.log_store", "zbackup.zfs.parse"} & {*done.stdout.split()}

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from zbackup.jobs.ship import gate as room
+from zbackup.jobs.ship import log_gate
 from zbackup.jobs.ship.gate import gate
 from zbackup.model.archive import Chunk, LogFileId, tail_hash
 from zbackup.model.archive_order import LogOrder
@@ -77,9 +78,9 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Host:
         ("read_head", read_head),
     ):
         monkeypatch.setattr(room, name, door)
-    monkeypatch.setattr(room, "serve", serve)
-    monkeypatch.setattr("zbackup.jobs.ship.gate.own_properties", lambda _: made.own)
-    monkeypatch.setattr("zbackup.jobs.ship.gate.described", lambda _: made.described)
+    monkeypatch.setattr(log_gate, "serve", serve)
+    monkeypatch.setattr("zbackup.zfs.gate_facts.own_properties", lambda _: made.own)
+    monkeypatch.setattr("zbackup.zfs.gate_facts.described", lambda _: made.described)
     return made
 
 
@@ -160,16 +161,16 @@ class Store:
 
     def __init__(self, home: Path, patch: pytest.MonkeyPatch, said: Any) -> None:
         self.home, self.said, self.sent, self.asked = home, said, DATA, 0
-        patch.setattr(room.LogDataset, "directory", lambda _: home if home.exists() else None)
-        patch.setattr(room.LogDataset, "prepared", lambda _: home.mkdir(exist_ok=True) or home)
-        patch.setattr(room, "read_head", self._read)
+        patch.setattr(log_gate.LogDataset, "directory", lambda _: home if home.exists() else None)
+        patch.setattr(log_gate.LogDataset, "prepared", lambda _: home.mkdir(exist_ok=True) or home)
+        patch.setattr(log_gate, "read_head", self._read)
 
     def _read(self, size: int) -> bytes:
         self.asked = size
         return self.sent[:size]
 
     def __call__(self, verb: Any, **what: Any) -> bytes:
-        assert room.serve(LogOrder(verb=verb, home=f"{ROOT}/db1", **what)) == 0
+        assert log_gate.serve(LogOrder(verb=verb, home=f"{ROOT}/db1", **what)) == 0
         out: bytes = self.said.readouterr().out
         return out
 

@@ -97,6 +97,12 @@ def test_when_nothing_was_taken_for_long_nothing_goes() -> None:
     assert asked([], START) == ([], {})
 
 
+def test_backups_kept_for_one_leap_are_counted_together_without_its_times() -> None:
+    backups = [made(n, START + n * DAY) for n in range(1, 8)]
+    rules = {why.rule for _, why in doubts(backups, START + 11 * DAY, lambda _: False, str).kept}
+    assert rules == {"none was taken since"}
+
+
 # the moment by which ages are counted
 
 

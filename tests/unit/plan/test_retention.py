@@ -313,3 +313,9 @@ def test_a_base_without_a_log_takes_no_place_of_one_that_leads_to_the_window() -
     rules = policy(last=1, window=Span(5, "hour"))
     found = plan([base, blocked(alone, why), newest], rules, MAY + timedelta(hours=21))
     assert gone(found) == ["backup-2"]
+
+
+def test_two_tiers_of_one_name_are_one_reason() -> None:
+    backups = hourly(30)
+    found = plan(backups, policy("daily for 2 days", "daily for 9 days"), backups[-1].record.taken)
+    assert all(len(why) == len(set(why)) for why in kept(found).values())

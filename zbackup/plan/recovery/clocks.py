@@ -80,12 +80,10 @@ def _kept_back(
     if index is None:
         return []
     if index == len(taken):
-        why = Reason(
-            f"none was taken since {say(taken[-1])}: nothing is destroyed until there is a newer one"
-        )
-        return [(backup, why) for backup in ordered]
-    leapt = f"the clock went from {say(taken[index - 1])} to {say(taken[index])}"
-    why = Reason(f"{leapt}: in doubt until", say(taken[index] + BELIEVED_AFTER))
+        since = f"{say(taken[-1])}: nothing is destroyed until there is a newer one"
+        return [(backup, Reason("none was taken since", since)) for backup in ordered]
+    leapt = f"{say(taken[index - 1])} to {say(taken[index])}"
+    why = Reason("the clock went from", f"{leapt}: in doubt until {say(taken[index] + BELIEVED_AFTER)}")
     return [(backup, why) for backup in ordered if backup.createtxg <= timed[index].createtxg]
 
 

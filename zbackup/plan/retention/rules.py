@@ -36,7 +36,7 @@ class Scene:
 
 
 def by_tier(scene: Scene) -> Iterator[Claim]:
-    """The oldest backup of each period. It stays that: nobody takes one that is older."""
+    """The oldest backup of each period. No later backup can take its place."""
     timed = [(b, b.record.taken.astimezone(scene.zone)) for b in scene.timed]
     for tier in scene.policy.tiers:
         edge = edge_of(tier, scene.now, scene.zone)
